@@ -189,7 +189,7 @@ absl::StatusOr<SuggestAnswer> GrpcCoordinator::Suggest(const SuggestRequest& req
   const absl::Status status = turns_.Try([&](size_t address) {
     grpc::ClientContext context;
     SetDeadline(several ? std::min(longest, kTurn) : longest, &context);
-    {
+    if (!request.last) {
       const base::MutexLock lock(&mutex_);
       if (cancelled_) return absl::CancelledError("no more trials are asked for");
       asking_ = &context;

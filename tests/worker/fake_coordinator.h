@@ -72,7 +72,7 @@ class FakeCoordinator final : public CoordinatorApi {
       return error;
     }
     const auto before = answered_.find(request.request_id);
-    if (before != answered_.end() && !away && !cancelled) return before->second;
+    if (before != answered_.end() && !away && (!cancelled || request.last)) return before->second;
     // A long poll without end.
     if (queue.empty() && !done && grants_nothing_after != absl::ZeroDuration()) {
       SuggestAnswer nothing;
@@ -82,7 +82,7 @@ class FakeCoordinator final : public CoordinatorApi {
     while (!cancelled && queue.empty() && !done && !away) world_->changed.wait(lock);
     if (away) return absl::UnavailableError("away");
     SuggestAnswer reply;
-    if (cancelled && !grant_after_cancel) return absl::CancelledError("cancelled");
+    if (cancelled && !grant_after_cancel && !lose_cancelled_answer) return absl::CancelledError("cancelled");
     while (!queue.empty() && (static_cast<int>(reply.leases.size()) < request.count || ignore_count)) {
       reply.leases.push_back(queue.front());
       grants_[queue.front().token] = Granted{queue.front().run.trial, {}, {}, {}};
@@ -91,6 +91,7 @@ class FakeCoordinator final : public CoordinatorApi {
     reply.study_done = reply.leases.empty() && done;
     reply.retry_after = absl::Seconds(1);
     if (!reply.leases.empty()) answered_[request.request_id] = reply;
+    if (cancelled && lose_cancelled_answer) return absl::CancelledError("cancelled");
     return reply;
   }
   void CancelSuggest() override {
@@ -177,7 +178,8 @@ class FakeCoordinator final : public CoordinatorApi {
   bool done = false;        // Nothing will ever be granted again.
   bool away = false;
   bool cancelled = false;
-  bool grant_after_cancel = false;  // The answer crossed the cancellation.
+  bool grant_after_cancel = false;     // The answer crossed the cancellation.
+  bool lose_cancelled_answer = false;  // Trials are granted to a cancelled ask, which does not hear of them.
   bool ignore_count = false;
   absl::Duration
       grants_nothing_after;  // Without trials an ask is answered at once, with this retry_after; 0: it waits.

@@ -280,6 +280,7 @@ TEST_F(GrpcCoordinatorTest, CancelEndsTheLongPollAndAllLaterOnes) {
   canceller.join();
   service_.hang = false;
   EXPECT_TRUE(absl::IsCancelled(api_->Suggest({"demo", "w1", 1, "id"}).status()));
+  EXPECT_TRUE(api_->Suggest({"demo", "w1", 1, "id", absl::Seconds(5), /*last=*/true}).ok());
 }
 
 TEST_F(GrpcCoordinatorTest, HeartbeatTranslatesDirectives) {

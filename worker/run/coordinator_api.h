@@ -30,6 +30,7 @@ struct SuggestRequest {
   int32_t count = 1;
   std::string request_id;
   absl::Duration longest_wait = absl::InfiniteDuration();  // The call may wait for trials for so long.
+  bool last = false;                                       // Sent even after CancelSuggest.
 };
 
 struct SuggestAnswer {
@@ -81,7 +82,8 @@ class CoordinatorApi {
   // Returns the worker's own project for the coordinator: that of its token.
   virtual absl::StatusOr<std::vector<std::string>> OwnProjects() = 0;
   virtual absl::StatusOr<SuggestAnswer> Suggest(const SuggestRequest& request) = 0;
-  // Makes the running and all later calls of Suggest return CANCELLED at once.
+  // Makes the running and all later calls of Suggest return CANCELLED at once, but for a last one. Trials may have been
+  // granted to the running one all the same: a last one with its id returns them.
   virtual void CancelSuggest() = 0;
   // Returns one directive for each token, in order.
   virtual absl::StatusOr<std::vector<study::Directive>> Heartbeat(const std::string& worker,

@@ -17,6 +17,7 @@ namespace {
 
 constexpr absl::Duration kShortestAsk = absl::Milliseconds(200);  // Shortest time between two asks without a trial.
 constexpr absl::Duration kLongestAsk = absl::Minutes(5);
+constexpr absl::Duration kRecallWait = absl::Milliseconds(500);
 constexpr absl::Duration kSpoolRetry = absl::Seconds(5);  // Time between tries while results could not be kept.
 
 // True for errors that waiting does not mend.
@@ -113,6 +114,15 @@ Asker::Answer Asker::Suggest(int count, absl::Duration longest_wait) {
     return Never(absl::OkStatus());
   }
   return Again(now + std::clamp(reply->retry_after, kShortestAsk, kLongestAsk), /*nothing=*/true);
+}
+
+std::vector<Lease> Asker::Recall() {
+  if (settled_) return {};
+  settled_ = true;
+  request_.last = true;
+  request_.longest_wait = kRecallWait;
+  absl::StatusOr<SuggestAnswer> reply = api_->Suggest(request_);
+  return reply.ok() ? std::move(reply->leases) : std::vector<Lease>();  // Leases that nobody gives back expire.
 }
 
 std::string Asker::NewRequestId() {

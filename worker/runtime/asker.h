@@ -36,6 +36,9 @@ class Asker {
   // coordinator's if it refuses asks for a reason that repeating does not mend, or FAILED_PRECONDITION if the study
   // can't be evaluated here.
   Answer Ask(int count, absl::Duration longest_wait);
+  // Returns what the newest ask was granted if its answer has not arrived: it may have been cancelled on its way. To be
+  // called once, when no more is asked for. Takes half a second at most.
+  std::vector<Lease> Recall();
 
  private:
   // True if the spool takes results, or there is none. Says so in the log when that changes.

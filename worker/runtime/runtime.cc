@@ -92,6 +92,9 @@ void Runtime::AskLoop() {
     }
     next = std::min(next, leave);
   }
+  if (contact_.draining()) {
+    for (const Lease& lease : roster_.Add(asker.Recall())) delivery.GiveBack(lease);
+  }
   roster_.EndAsking();
 }
 

@@ -372,6 +372,24 @@ TEST_F(RuntimeTest, ALeaseThatArrivesWhileDrainingIsGivenBack) {
   EXPECT_EQ(coordinator_.released.size() + coordinator_.results.size(), 1u);
 }
 
+TEST_F(RuntimeTest, ALeaseOfWhichNoAnswerTellsADrainingWorkerIsGivenBack) {
+  coordinator_.lose_cancelled_answer = true;
+  Start();
+  coordinator_.Await([&] { return coordinator_.asks.size() == 1; });
+  coordinator_.Do([&] {
+    coordinator_.cancelled = true;
+    coordinator_.queue.push_back(MakeLease(1));
+  });
+  runtime_->Drain();
+  EXPECT_TRUE(JoinDriven().ok());
+  EXPECT_THAT(coordinator_.results, IsEmpty());
+  ASSERT_THAT(coordinator_.released, SizeIs(1));
+  EXPECT_EQ(coordinator_.released[0].trial, 1);
+  ASSERT_THAT(coordinator_.asks, SizeIs(2));
+  EXPECT_EQ(coordinator_.asks[1].request_id, coordinator_.asks[0].request_id);
+  EXPECT_LE(coordinator_.asks[1].longest_wait, absl::Seconds(1));
+}
+
 TEST_F(RuntimeTest, DrainingDoesNotWaitForACoordinatorThatIsAway) {
   UseSpool();
   runner_.run = [&](const RunRequest& request, RunSink* sink) {

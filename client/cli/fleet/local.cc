@@ -29,6 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr absl::Duration kFirstMoment = absl::Milliseconds(600);
+constexpr absl::Duration kSlowStart = absl::Seconds(10);  // A busy machine takes longer to begin.
 constexpr int kMostLocalWorkers = 1000;
 constexpr char kFleetVariable[] = "LUTHIER_FLEET";  // Variable of the workers: "SETTINGS;WORKS_FOR".
 
@@ -60,6 +61,8 @@ std::optional<WorkerProcess> ReadWorkerProcess(const fs::path& folder) {
   const size_t dot = (name + 1)->rfind('.');
   if (dot == std::string::npos || !absl::SimpleAtoi((name + 1)->substr(dot + 1), &process.number)) return std::nullopt;
   process.fleet = (name + 1)->substr(0, dot);
+  // A worker leads a session. What it forks does not, and has its words until it takes a name of its own.
+  if (getsid(process.pid) != process.pid) return std::nullopt;
   for (const std::string& variable : ZeroSplit(folder / "environ")) {
     absl::string_view value = variable;
     if (!absl::ConsumePrefix(&value, absl::StrCat(kFleetVariable, "="))) continue;
@@ -150,6 +153,7 @@ class LocalEngine final : public Engine {
     LUTHIER_RETURN_IF_ERROR(Fill(fleet, {}));
     // Wrong flags, and GPUs that there are not, end a worker at once.
     AwaitGone(kFirstMoment, [] { return false; }).IgnoreError();
+    AwaitGone(kSlowStart, [&fleet] { return EachBeganOrEnded(fleet); }).IgnoreError();
     if (ProcessesOfFleet(fleet.Name()).size() >= static_cast<size_t>(fleet.workers)) {
       return absl::StrCat("logs in ", fleet.directory);
     }
@@ -184,6 +188,19 @@ class LocalEngine final : public Engine {
   }
 
  private:
+  // True once each worker that is there has said so in its log, or is told to log less than that.
+  static bool EachBeganOrEnded(const Fleet& fleet) {
+    const auto quiet = [](const std::string& flag) { return absl::StartsWith(flag, "--log-level"); };
+    if (std::any_of(fleet.worker_flags.begin(), fleet.worker_flags.end(), quiet)) return true;
+    const std::vector<WorkerProcess> there = ProcessesOfFleet(fleet.Name());
+    return std::all_of(there.begin(), there.end(), [&fleet](const WorkerProcess& process) {
+      std::ifstream log(absl::StrCat(fleet.directory, "/", process.number, ".log"));
+      std::ostringstream text;
+      text << log.rdbuf();
+      return absl::StrContains(text.str(), " worker_start ");
+    });
+  }
+
   // Renames the logs of workers that were there before, which `logs` is not to show: 2.log becomes 2.log.old.
   static void SetLogsAside(const Fleet& fleet) {
     std::error_code error;

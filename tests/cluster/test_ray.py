@@ -144,7 +144,9 @@ def sizes(team: Team) -> list[int]:
 
 def down(ray: Ray, team: Team, *study: str) -> None:
     """Ends the only fleet."""
-    ray.luthier("worker", "down", "--on", "ray", *study)
+    there = bool(team.workers())
+    said = ray.luthier("worker", "down", "--on", "ray", *study)
+    assert " end now, within the --drain-timeout" in said or not there
     waited(lambda: not team.workers(), "the workers' end")
     assert "no workers" in ray.luthier("worker", "status", "--on", "ray")
 
@@ -232,6 +234,16 @@ def test_who_is_done_leaves_nobody_waiting(ray: Ray, team: Team) -> None:
     up(ray, team, "", WORKERS - LOST + 8, "--exit-when-idle", "1")
     waited(lambda: '"over": true' in ray.luthier("worker", "status", "--on", "ray", "-o", "json"), "the job's end")
     down(ray, team)
+
+
+def test_a_study_that_is_done_before_its_fleet_is_there_ends_it(ray: Ray, team: Team) -> None:
+    team.create("one", 1, 0)
+    root = ("--run-as", "0") if os.geteuid() == 0 else ()
+    attack.run("luthier-worker", "--server", team.coordinator.address, "--token-file", str(team.token_file), "--study", "one",
+               "--exit-when-done", *root)
+    up(ray, team, "one", 3)
+    waited(lambda: '"over": true' in ray.luthier("worker", "status", "--on", "ray", "-o", "json"), "the job's end")
+    down(ray, team, "--study", "one")
 
 
 def test_each_worker_has_gpus_of_its_own(ray: Ray, team: Team) -> None:

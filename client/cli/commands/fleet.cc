@@ -242,7 +242,10 @@ absl::StatusOr<int> WorkerDown(Context& context) {
   const std::unique_ptr<Engine> engine = MakeEngine(options.engine, context.environment());
   LUTHIER_ASSIGN_OR_RETURN(const FleetState there, FindFleetOrExplain(*engine, fleet, options.engine));
   LUTHIER_RETURN_IF_ERROR(engine->Stop(fleet, there, std::min(options.timeout, kDownPatience)));
-  context.out() << "the workers of " << fleet.WorksFor() << " on " << options.engine << " have ended\n";
+  context.out() << "the workers of " << fleet.WorksFor() << " on " << options.engine
+                << (engine->TellsEnd() || there.over
+                        ? " have ended\n"
+                        : " end now, within the --drain-timeout and --stop-grace that they were started with\n");
   return kExitDone;
 }
 

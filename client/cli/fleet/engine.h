@@ -49,6 +49,8 @@ class Engine {
   // Ends the workers and removes all that Start made. Waits until they are gone; DEADLINE_EXCEEDED if they are not
   // within `patience`.
   virtual absl::Status Stop(const Fleet& fleet, const FleetState& there, absl::Duration patience) const = 0;
+  // False if this engine does not tell when workers have ended, so that Stop returns while they still do.
+  virtual bool TellsEnd() const { return true; }
 };
 
 // Returns the engine of --on, one of kEngineNames.

@@ -294,6 +294,9 @@ class RayEngine final : public Engine {
     return Call({"ray", "job", "delete", there.name}).status();
   }
 
+  // A job that has stopped says nothing of what its actors started.
+  bool TellsEnd() const override { return false; }
+
  private:
   static AccessFiles FilesOfJob(const Fleet& fleet) {
     AccessFiles files;

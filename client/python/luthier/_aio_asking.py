@@ -38,7 +38,7 @@ from luthier.errors import (
     TrialFinal,
     TrialPruned,
 )
-from luthier.space import Categorical, Domain, Float, Int, Parameter, to_spec
+from luthier.space import Categorical, Domain, Float, Int, Parameter
 
 Choice = TypeVar("Choice")
 Catch = tuple[type[BaseException], ...]
@@ -105,9 +105,9 @@ class Trial(Granted):
             if not domain.low <= domain.high:
                 raise ValueError(f"{name!r} has the range from {domain.low} to {domain.high}, which is empty")
             known = study._space.by_name.get(name)
-            if study._open and (known is None or not known.accepts(to_spec(name, domain))):
+            if study._open and (known is None or not known.accepts(study._space.spec_of(name, domain))):
                 return await self._suggest_share(name, domain, known)
-        spec = to_spec(name, domain)
+        spec = study._space.spec_of(name, domain)
         known = study._space.by_legal.get(spec.name)
         if known is not None and not known.accepts(spec):
             await asyncio.to_thread(study._refresh, ASK)  # Perhaps its range was made wider.

@@ -19,7 +19,7 @@ from luthier._goals import Constraints, Goal, Goals, put_metrics
 from luthier._stored import UNCAPPED
 from luthier._server import environment, program
 from luthier.errors import LuthierError, NotFound
-from luthier.space import SpaceLike, to_specs
+from luthier.space import Space, SpaceLike, to_specs
 from luthier.study import Study
 
 _EXAMPLES = {
@@ -85,7 +85,8 @@ def study(
     {"accuracy": {"goal": "maximize", "reference": 0.5}} where what is worse than 0.5 is worth nothing. Objectives then
     return a dictionary with all of these metrics, and `study.front` has the trials that none surpasses in all goals.
     `parameter_constraints` are what settings must keep: {"sum": {"width": 1, "depth": 1}, "at_most": 1024}, or
-    {"forbid": {"optimizer": ["sgd"], "rate": {"at_least": 0.1}}}. A setting that breaks one is never asked for.
+    {"forbid": {"optimizer": ["sgd"], "rate": {"at_least": 0.1}}}. Labels are those of `space`: 1, "1" and None are
+    three. A setting that breaks one is never asked for.
 
     `server` is HOST:PORT or unix:PATH, `db` a directory whose coordinator is joined, or started as a child of this
     process. Default: $LUTHIER_SERVER, else the directory ./luthier.db.d. With `accept_plaintext` a token may go to
@@ -101,11 +102,11 @@ def study(
     spec = _wire.message("StudySpec")(seed=whole("seed", seed), reproducible=flag("reproducible", reproducible))
     spec.display_name, spec.description = text("display_name", display_name), text("description", description)
     put_metrics(spec, metric, goal, goals, constraints)
-    _put_parameter_constraints(parameter_constraints, spec)
     if space is None:
         spec.open_space = True
     else:
         spec.space.extend(to_specs(space))
+    _put_parameter_constraints(parameter_constraints, spec)
     for field, named in (("algorithm", algorithm), ("stopping", stopping), ("objective", objective)):
         if named is not None:
             _parse(field, options(field, named, _EXAMPLES[field]), getattr(spec, field))
@@ -170,14 +171,31 @@ def _put_parameter_constraints(given: Any, spec: Any) -> None:
         return
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
         raise TypeError(f"parameter_constraints is {given!r}: it is a list of dictionaries, as [{example}]")
+    space = Space(spec.space)
     for i, one in enumerate(given):
         where = f"parameter_constraints[{i}]"
         constraint = spec.constraints.add()
         _check_options(where, mapping(where, one, example), constraint.DESCRIPTOR)
         try:
-            ParseDict(json_value(one), constraint)
+            ParseDict(json_value(_in_the_services_words(space, one)), constraint)
         except (ParseError, AttributeError, TypeError) as error:
             raise ValueError(f"{where}: {error}; it is as {example}") from None
+        except ValueError as error:
+            raise ValueError(f"{where}.forbid: {error}") from None
+
+
+def _in_the_services_words(space: Space, given: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Returns a constraint on parameters with the service's names of parameters and labels. ValueError for a value that
+    is no label."""
+    out = dict(given)
+    for part in ("sum", "forbid"):
+        if isinstance(given.get(part), Mapping):
+            known = {name: space.by_name.get(name) for name in given[part]}
+            out[part] = {
+                name if p is None else p.legal: x if p is None or part == "sum" else p.encode_forbidden(x)
+                for (name, p), x in zip(known.items(), given[part].values())
+            }
+    return out
 
 
 def _parse(field: str, given: Mapping[str, Any], out: Any) -> None:
@@ -383,15 +401,28 @@ def from_optuna(given: Any, name: Optional[str] = None, *, study_name: Optional[
 
     `given` is an Optuna study, or a storage: an object, a URL or a journal's file, of which `study_name` names a study.
     `name` and `options` are as for luthier.study; the name and goals default to those of the Optuna study, and its
-    constraints are bounds, `constraint_0` and so on at most 0. Needs optuna.
+    constraints are bounds, `constraint_0` and so on at most 0. Goals whose names are no metric's, or a parameter's, are
+    `value_0` and so on. A study that can't be filled is not made. Needs optuna.
 
         study = luthier.from_optuna("sqlite:///example.db", study_name="mnist")
     """
     source = given if hasattr(given, "get_trials") else optuna_study(given, study_name)
     measured = optuna_metrics(source)
-    if "goal" in options or "goals" in options:
-        measured = {name: given for name, given in measured.items() if name == "constraints"}
-    options = {**measured, **options}
-    study = make(name or study_id(source.study_name), **options)
-    study.import_trials(source)
+    if {"metric", "goal", "goals"} & set(options):
+        kept = ("constraints",) if {"goal", "goals"} & set(options) else ("constraints", "goal")
+        measured = {key: given for key, given in measured.items() if key in kept}
+    where = {key: options[key] for key in ("server", "db", "accept_plaintext") if key in options}
+    called = name or study_id(source.study_name)
+    try:
+        load(called, **where)
+        there = True
+    except NotFound:
+        there = False
+    study = make(called, **{**measured, **options})
+    try:
+        study.import_trials(source)
+    except Exception:
+        if not there:  # Nobody has seen it: without its trials it would be in the way of another try.
+            study.delete()
+        raise
     return study

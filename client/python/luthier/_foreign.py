@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from luthier import table
 from luthier._frozen import FrozenTrial
-from luthier._goals import CONSTRAINT, MOST_METRICS, largest, names_of_constraints, names_of_goals
+from luthier._goals import CONSTRAINT, check_metrics, free_end, largest, names_of_constraints, names_of_goals
 from luthier._notes import to_note
 from luthier.space import LEGAL_NAME, Categorical, Domain, Float, Int, Parameter, labels_of, to_domain
 
@@ -87,22 +87,38 @@ def _finished(source: Any) -> tuple[list[Any], list[str]]:
 def optuna_metrics(source: Any) -> dict[str, Any]:
     """Returns what an Optuna study measures, as options of luthier.study: its goals, and bounds for its constraints."""
     directions = [direction.name.lower() for direction in source.directions]
-    if len(directions) > MOST_METRICS:
-        raise ValueError(
-            f"{source.study_name} has {len(directions)} objectives; a study here has at most {MOST_METRICS}"
-        )
+    trials, keys = _finished(source)
+    check_metrics(source.study_name, len(directions), bool(keys))
+    taken = _parameters(trials)
+    names = names_of_goals(len(directions))
+    end = free_end(names, taken)
     options: dict[str, Any] = {"goal": directions[0]}
+    if keys and end:  # Without bounds a parameter may be named as the metric.
+        options["metric"] = names[0] + end
     if len(directions) > 1:
         given = list(getattr(source, "metric_names", None) or ())
         legal = len(set(given)) == len(directions) and all(LEGAL_NAME.match(name) for name in given)
-        options = {"goals": dict(zip(given if legal else names_of_goals(len(directions)), directions))}
-    bounds = names_of_constraints(_finished(source)[1], len(directions)).values()
+        free = legal and not taken.intersection(given)
+        options = {"goals": dict(zip(given if free else [name + end for name in names], directions))}
+    bounds = _names_of_bounds(keys, len(directions), taken).values()
     return {**options, "constraints": {name: {"at_most": 0.0} for name in bounds}} if bounds else options
 
 
-def _bounds_for(study: Study, source: Any, keys: list[str]) -> dict[str, str]:
+def _parameters(trials: Iterable[Any]) -> set[str]:
+    """Returns the names of the parameters of Optuna's trials."""
+    return {name for trial in trials for name in trial.params}
+
+
+def _names_of_bounds(keys: list[str], goals: int, taken: set[str]) -> dict[str, str]:
+    """Returns the metric that stands for each constraint of an Optuna study; none is one of the names `taken`."""
+    names = names_of_constraints(keys, goals)
+    end = free_end(names.values(), taken)
+    return {key: name + end for key, name in names.items()}
+
+
+def _bounds_for(study: Study, source: Any, trials: list[Any], keys: list[str]) -> dict[str, str]:
     """Returns the metric of `study` that stands for each constraint of an Optuna study. ValueError without one."""
-    names = names_of_constraints(keys, len(source.directions))
+    names = _names_of_bounds(keys, len(source.directions), _parameters(trials))
     if set(names.values()) <= set(study.constraints):
         return names
     if CONSTRAINT in study.constraints:
@@ -122,7 +138,7 @@ def _from_optuna(study: Study, source: Any) -> list[Any]:
             "luthier.from_optuna makes a study that fits"
         )
     trials, keys = _finished(source)
-    bounds = _bounds_for(study, source, keys)
+    bounds = _bounds_for(study, source, trials, keys)
     space: dict[str, Domain] = {}
     rows = []
     for trial in trials:

@@ -17,6 +17,9 @@ from luthier._optuna_refused import refuse
 from luthier.space import Domain, Float, Int, Space
 
 
+_CURVES = "intermediate_values", "intermediate_metrics"
+
+
 class TrialState(str, Enum):
     """What has become of a trial. Equal to its name as a text."""
 
@@ -45,8 +48,9 @@ class Seconds(float):
 
 @dataclass(frozen=True)
 class FrozenTrial:
-    """A trial as it is stored. Lists of trials come without learning curves: `intermediate_values` asks for that of its
-    trial when it is looked at first."""
+    """A trial as it is stored. Lists of trials come without learning curves: `intermediate_values`, which has the first
+    objective by step, and `intermediate_metrics`, which has all that was reported, ask for that of their trial when one
+    of them is looked at first."""
 
     number: int
     state: TrialState
@@ -66,6 +70,7 @@ class FrozenTrial:
     gradients: dict[str, dict[str, float]] = field(default_factory=dict, repr=False)  # By metric: those that are whole.
     feasible: Optional[bool] = None  # False beyond a constraint of the study; None without constraints, or a result.
     objectives: tuple[str, ...] = field(default=(), repr=False)  # Names of the study's objectives, in order.
+    intermediate_metrics: dict[int, dict[str, float]] = field(default_factory=dict, repr=False)  # By step, and by name.
 
     @property
     def user_attrs(self) -> dict[str, Any]:
@@ -82,18 +87,19 @@ class FrozenTrial:
         domains: Callable[[], dict[str, Domain]] = self.__dict__.get("_domains", dict)
         return domains()
 
-    def _with(self, domains: Callable[[], dict[str, Domain]], curve: Optional[Callable[[], dict[int, float]]]) -> None:
-        """Takes what says its domains, and what asks for its curve where it came without."""
+    def _with(self, domains: Callable[[], dict[str, Domain]], whole: Optional[Callable[[], FrozenTrial]]) -> None:
+        """Takes what says its domains, and what asks for the trial with its curve where it came without."""
         self.__dict__["_domains"] = domains
-        if curve is not None:
-            self.__dict__["_curve"] = curve
-            del self.__dict__["intermediate_values"]
+        if whole is not None:
+            self.__dict__["_whole"] = whole
+            for name in _CURVES:
+                del self.__dict__[name]
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy, and what travels to other processes, has all that the trial has."""
-        curve, domains = self.intermediate_values, self._all_domains()
-        state = {name: value for name, value in self.__dict__.items() if name not in ("_curve", "_domains")}
-        return {**state, "intermediate_values": curve, "_kept": domains}
+        curves, domains = {name: getattr(self, name) for name in _CURVES}, self._all_domains()
+        state = {name: value for name, value in self.__dict__.items() if name not in ("_whole", "_domains")}
+        return {**state, **curves, "_kept": domains}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         kept: dict[str, Domain] = state.pop("_kept", {})
@@ -132,8 +138,11 @@ class FrozenTrial:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            if name == "intermediate_values" and "_curve" in self.__dict__:
-                return self.__dict__.setdefault(name, self.__dict__["_curve"]())
+            if name in _CURVES and "_whole" in self.__dict__:
+                whole = self.__dict__["_whole"]()
+                for curve in _CURVES:
+                    self.__dict__.setdefault(curve, getattr(whole, curve))
+                return self.__dict__[name]
             if not name.startswith("_"):
                 refuse("FrozenTrial", name)
             raise AttributeError(f"trials have no {name!r}")
@@ -175,6 +184,7 @@ def freeze(space: Space, objectives: Sequence[str], trial: Any) -> FrozenTrial:
         objective=objective_of(trial.attempts[-1].worker) if trial.attempts else "",
         feasible=trial.feasible if trial.HasField("feasible") else None,
         objectives=tuple(objectives),
+        intermediate_metrics={p.step: dict(p.metrics) for p in trial.measurements},
     )
     frozen.__dict__["_stored"] = stored
     frozen._with(lambda: _domains(space, {**stored, **frozen.params}), None)

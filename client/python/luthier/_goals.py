@@ -75,6 +75,25 @@ def names_of_goals(n: int) -> list[str]:
     return ["value"] if n == 1 else [f"value_{i}" for i in range(n)]
 
 
+def check_metrics(study: str, goals: int, constraints: bool) -> None:
+    """Raises ValueError where a study of Optuna's measures more than one here may declare."""
+    if goals > MOST_METRICS:
+        raise ValueError(f"{study} has {goals} objectives; a study here has at most {MOST_METRICS}")
+    if constraints and goals == MOST_METRICS:
+        raise ValueError(
+            f"{study} has {goals} objectives, and its constraints are one more metric; a study here has at most "
+            f"{MOST_METRICS}: leave an objective out, or the constraints"
+        )
+
+
+def free_end(names: Iterable[str], taken: Iterable[str]) -> str:
+    """Returns what goes behind all `names` so that none is one that is taken: nothing, "_", "__" and so on."""
+    some, others, end = list(names), set(taken), ""
+    while any(name + end in others for name in some):
+        end += "_"
+    return end
+
+
 def names_of_constraints(keys: Sequence[str], goals: int) -> dict[str, str]:
     """Returns the metric that stands for each of Optuna's constraints, by their keys; beside `goals` other metrics. Where
     all of them are more than a study may declare, one stands for the largest of them."""

@@ -216,8 +216,12 @@ class Granted:
                 raise ValueError(f"step is {self._step}: it is at least 0")
             if value is None and not metrics:
                 raise TypeError("the report has no value")
-            space, metric = self._study._space, self._study.metric
-            m = _results.measurement(space, metric, value, metrics=metrics, gradient=gradient, step=self._step, notes=notes)
+            goals = list(self._study.goals)
+            _results.check_point(goals, value, metrics)
+            m = _results.measurement(
+                self._study._space, goals[0], value, metrics=metrics, gradient=gradient, step=self._step, notes=notes,
+                needed=goals,
+            )  # fmt: skip
         except (TypeError, ValueError) as error:
             self._last, self._malformed = None, error
             raise
@@ -328,6 +332,7 @@ class Granted:
                 step=self._step,
                 error_bound=error_bound,
                 notes=notes,
+                needed=self._study._metrics,
             )
         return self._complete_request(m, pruned=state == "PRUNED"), "Complete"
 

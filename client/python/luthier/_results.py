@@ -73,17 +73,18 @@ def measurement(
     step: int = 0,
     error_bound: Optional[float] = None,
     notes: Optional[Notes] = None,
+    needed: Sequence[str] = (),
 ) -> Any:
     """Returns the Measurement of a value of `metric`, the study's, or of a dictionary of metrics; `space` has the
-    parameters that the gradient may name; it is that of the metric, or has those of several, by metric. TypeError, ValueError. With `notes` only what concerns the study's metric is an
-    error: other metrics that can't be kept are left out and named there."""
+    parameters that the gradient may name; it is that of the metric, or has those of several, by metric. TypeError, ValueError. With `notes` only what concerns the metrics `needed`, or
+    `metric` where none are, is an error: others that can't be kept are left out and named there."""
     m = _wire.message("Measurement")(step=step)
     every: dict[Any, Any] = dict(mapping("metrics", metrics or {}, '{"accuracy": 0.9}'))
     if isinstance(value, Mapping):
         every.update(value)
     elif value is not None:
         every[metric] = value
-    for name, number in metrics_of(metric, every, notes).items():
+    for name, number in metrics_of(needed or (metric,), every, notes).items():
         m.metrics[name] = number
     for name, number in mapping("standard_errors", standard_errors or {}, '{"loss": 0.1}').items():
         if name not in every:
@@ -107,13 +108,14 @@ def measurement(
     return m
 
 
-def metrics_of(metric: str, given: Mapping[Any, Any], notes: Optional[Notes] = None) -> dict[str, float]:
-    """Returns metrics as the service takes them. TypeError, ValueError. With `notes` these concern `metric`, the study's,
-    alone: a loss is worth more than what stands beside it, so others that can't be kept are left out and named there."""
+def metrics_of(needed: Sequence[str], given: Mapping[Any, Any], notes: Optional[Notes] = None) -> dict[str, float]:
+    """Returns metrics as the service takes them. TypeError, ValueError. With `notes` these concern those `needed`, the
+    study's, alone: a loss is worth more than what stands beside it, so others that can't be kept are left out and named
+    there."""
     out: dict[str, float] = {}
     many: list[str] = []
-    for name in sorted(given, key=lambda name: name != metric):  # The study's own has a place in any case.
-        if notes is None or name == metric:
+    for name in sorted(given, key=lambda name: name not in needed):  # The study's own have a place in any case.
+        if notes is None or name in needed:
             out[text("a metric's name", name)] = to_number(name, given[name])
             continue
         try:
@@ -145,7 +147,7 @@ def final(space: Space, metrics: Sequence[str], result: Any, step: int, notes: N
     bound = getattr(gradient, "error_bound", None)  # Gradients of luthier.torch and luthier.jax have it.
     if len(metrics) > 1 and not isinstance(value, Mapping):
         raise TypeError(f"the objective returned {shown(value)}; it returns a dictionary with {', '.join(metrics)}")
-    m = measurement(space, metrics[0], value, gradient=gradient, step=step, error_bound=bound, notes=notes)
+    m = measurement(space, metrics[0], value, gradient=gradient, step=step, error_bound=bound, notes=notes, needed=metrics)
     lacking = [repr(name) for name in metrics if name not in m.metrics]
     if lacking:
         raise ValueError(
@@ -153,6 +155,25 @@ def final(space: Space, metrics: Sequence[str], result: Any, step: int, notes: N
             f"{'is' if len(lacking) == 1 else 'are'} not among them"
         )
     return m
+
+
+def check_point(goals: Sequence[str], value: Any, metrics: Optional[Mapping[str, Any]]) -> None:
+    """Raises TypeError or ValueError for a reported point that lacks one of several objectives."""
+    if len(goals) < 2:
+        return
+    value = split(value)[0]
+    way = "report({" + ", ".join(f'"{name}": ...' for name in goals) + "}, step)"
+    if value is not None and not isinstance(value, Mapping):
+        raise TypeError(
+            f"the report has {shown(value)}; in a study with several objectives it has a dictionary with all of them: {way}"
+        )
+    given = {**(metrics or {}), **(value or {})}
+    lacking = [name for name in goals if name not in given]
+    if lacking:
+        raise ValueError(
+            f"the report lacks {', '.join(lacking)} and has {', '.join(map(str, given))}; in a study with several "
+            f"objectives a point has all of them: {way}"
+        )
 
 
 def to_number(name: Any, value: Any) -> float:

@@ -109,7 +109,7 @@ class Stored:
         self._message = message
         self._spec = message.spec
         self._open: bool = message.spec.open_space
-        self._space = Space(message.spec.space)
+        self._space = Space(message.spec.space, [m.name for m in message.spec.metrics])
 
     def _call(self, name: str, request: Any, seconds: float = 30.0, policy: Policy = ORDINARY) -> Any:
         try:
@@ -137,13 +137,13 @@ class Stored:
         """Takes note of another parameter of an open space."""
         with self._lock:
             if spec.name not in self._space.by_legal:
-                self._space = Space([p.spec for p in self._space.parameters] + [spec])
+                self._space = self._space.with_parameters([p.spec for p in self._space.parameters] + [spec])
 
     def _learn_all(self, specs: Any) -> None:
         """Takes note of an open space that has grown."""
         if len(specs) > len(self._space.parameters):
             with self._lock:
-                self._space = Space(specs)
+                self._space = self._space.with_parameters(specs)
 
     # --- What it is ---
 
@@ -413,7 +413,7 @@ class Stored:
     def _listed(self, message: Any) -> FrozenTrial:
         """Returns a trial of a list, which asks for its curve when that is looked at."""
         trial = self._frozen(message)
-        trial._with(trial.__dict__["_domains"], lambda: self.trial(trial.number).intermediate_values)
+        trial._with(trial.__dict__["_domains"], lambda: self.trial(trial.number))
         return trial
 
     def _messages(

@@ -139,7 +139,7 @@ class RunTrial:
         elif value is not None:
             every[_metric()] = value
         notes: Notes = {}
-        line: dict[str, Any] = {"metrics": metrics_of(_metric(), every, notes)}
+        line: dict[str, Any] = {"metrics": metrics_of((_metric(),), every, notes)}
         for name, why in notes.items():
             if name not in self._noted:
                 self._noted.add(name)

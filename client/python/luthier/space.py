@@ -202,12 +202,30 @@ def labels_of(choices: Sequence[Any]) -> list[str]:
     return [f"{i}:{''.join(c for c in t if c.isprintable())[:40]}" for i, t in enumerate(texts)]
 
 
+def place_of(value: Any, choices: Sequence[Any]) -> Optional[int]:
+    """Returns the place of a value among choices, None where it is none of them: that of its own type goes first, as 1,
+    1.0 and True are three, then a number that is equal."""
+    same = [i for i, choice in enumerate(choices) if choice is value or (type(choice) is type(value) and _equal(choice, value))]
+    return next(iter([*same, *(i for i, choice in enumerate(choices) if _equal(choice, value))]), None)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    try:
+        return isinstance(a, bool) == isinstance(b, bool) and bool(a == b)
+    except Exception:  # Arrays, and values of a user's class, may raise anything.
+        return False
+
+
 def legal_name(name: str) -> str:
     """Returns `name` where the service takes it, else a name made from it and its hash."""
     if not text("a parameter's name", name):
         raise ValueError("a parameter's name is empty")
     if LEGAL_NAME.match(name) and not name.startswith("luthier."):
         return name
+    return _made_name(name)
+
+
+def _made_name(name: str) -> str:
     plain = re.sub(r"[^A-Za-z0-9_]", "_", name)[:48]
     return f"p_{plain}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
@@ -329,13 +347,36 @@ class Parameter:
         if self.kind in ("categorical", "ordinal"):
             return encode_label(value)
         if self.kind == "bool":
-            return bool(value)
+            return self._switch(value)
         if self.spec.HasField("count") and not _is_number(value):
             return [number(f"{self.name}[{i}]", x) for i, x in enumerate(sequence(self.name, value))]
         out = number(self.name, value)
         if math.isinf(out):
             raise ValueError(f"{self.name} is {value!r}: a parameter has finite values")
         return out
+
+    def _switch(self, value: Any) -> bool:
+        """Returns True or False, of 1 and 0 too. TypeError for others: "false" as a text would be true."""
+        plain = scalar(value)
+        if isinstance(plain, (bool, int, float)) and plain in (0, 1):
+            return bool(plain)
+        raise TypeError(f"{self.name} is {value!r}: it is True or False")
+
+    def encode_forbidden(self, given: Any) -> Any:
+        """Returns what a setting must not have as the service takes it: of labels a value or a list of them, each by its
+        type, as in `when`; all else as it is. ValueError for what is no label."""
+        labels = self.labels()
+        if labels is None or isinstance(given, Mapping):
+            return given
+        if isinstance(given, (list, tuple)) or getattr(given, "ndim", 0) > 0:
+            return [self._label(value, labels) for value in given]
+        return self._label(given, labels)
+
+    def _label(self, value: Any, labels: Sequence[Any]) -> str:
+        label = encode_label(value)
+        if label not in map(encode_label, labels):
+            raise ValueError(f"{value!r} is no label of {self.name!r}; it has {', '.join(map(repr, labels))}")
+        return label
 
     def decode(self, value: Any) -> Any:
         """Returns a google.protobuf.Value as the user's value."""
@@ -396,12 +437,25 @@ def _range(spec: Any) -> tuple[Any, ...]:
 
 
 class Space:
-    """The parameters of a study, by the names that users know."""
+    """The parameters of a study, by the names that users know. `metrics` are names that the service takes for no
+    parameter."""
 
-    def __init__(self, specs: Any) -> None:
+    def __init__(self, specs: Any, metrics: Iterable[str] = ()) -> None:
+        self._metrics: frozenset[str] = frozenset(metrics)
         self.parameters: list[Parameter] = [Parameter(spec) for spec in specs]
         self.by_name: dict[str, Parameter] = {p.name: p for p in self.parameters}
         self.by_legal: dict[str, Parameter] = {p.legal: p for p in self.parameters}
+
+    def spec_of(self, name: str, given: Any) -> Any:
+        """Returns the ParameterSpec of a parameter that the space has, or may get."""
+        spec = to_spec(name, given)
+        if spec.name in self._metrics:
+            spec.name, spec.display_name = _made_name(name), name
+        return spec
+
+    def with_parameters(self, specs: Any) -> Space:
+        """Returns a space of the same study with these parameters."""
+        return Space(specs, self._metrics)
 
     @property
     def differentiable(self) -> list[Parameter]:
@@ -434,7 +488,8 @@ class Space:
             else:
                 value = scalar(value)
                 number = isinstance(value, (bool, int, float))
-                _set_value(out.fields[legal_name(name)], value if number else encode_label(value))
+                legal = _made_name(name) if name in self._metrics else legal_name(name)
+                _set_value(out.fields[legal], value if number else encode_label(value))
 
 
 SpaceLike = Union[Mapping[str, Any], None]

@@ -16,7 +16,7 @@ from luthier._frozen import FrozenTrial
 from luthier._goals import CONSTRAINT
 from luthier._notes import note
 from luthier._results import measurement
-from luthier.space import Bool, Categorical, Domain, Float, Int, Parameter, decode_label, encode_label, to_spec
+from luthier.space import Bool, Categorical, Domain, Float, Int, Parameter, decode_label, encode_label
 
 if TYPE_CHECKING:
     from luthier._stored import Stored
@@ -115,7 +115,7 @@ def _row_of(study: Study, trial: FrozenTrial) -> dict[str, Any]:
         "standard_errors": trial.standard_errors,
         "attributes": trial.attributes,
         "step": trial.step,
-        "curve": trial.intermediate_values,
+        "curve": trial.intermediate_metrics or trial.intermediate_values if len(goals) > 1 else trial.intermediate_values,
         "started": trial.started,
         "ended": trial.ended,
     }
@@ -123,7 +123,7 @@ def _row_of(study: Study, trial: FrozenTrial) -> dict[str, Any]:
 
 def declare(study: Study, space: Mapping[str, Any]) -> None:
     """Gives an open space the parameters that it lacks."""
-    declare_specs(study, [to_spec(name, given) for name, given in space.items()])
+    declare_specs(study, [study._space.spec_of(name, given) for name, given in space.items()])
 
 
 def declare_specs(study: Study, specs: Iterable[Any]) -> None:
@@ -267,11 +267,13 @@ def data_frame(study: Stored, attributes: Iterable[str] = ()) -> Any:
     study._refresh()  # The space may have grown.
     table = columns(study)
     out: dict[str, Any] = {"number": table["number"].astype(np.int64), "state": table["state"]}
-    out["value"] = table["metrics." + study.metric]
+    several = len(study.goals) > 1
+    for name in study.goals:
+        out["metrics_" + name if several else "value"] = table["metrics." + name]
     for p in study._space.parameters:
         out.update(_parameter_columns(p, table))
     for name, values in table.items():
-        if name.startswith("metrics.") and name != "metrics." + study.metric:
+        if name.startswith("metrics.") and name[len("metrics.") :] not in study.goals:
             out["metrics_" + name[len("metrics.") :]] = values
     if "feasible" in table:
         out["feasible"] = [None if word is None else word == "true" for word in table["feasible"].tolist()]

@@ -70,9 +70,29 @@ def test_objectives_return_all_metrics(name: str, session_db: str, caplog: pytes
 def test_reports_at_rungs_have_all_objectives(name: str, session_db: str) -> None:
     study = made(name, session_db, goals={"a": "minimize", "b": "minimize"}, resource=luthier.Resource(min=1, max=9))
     trial = study.ask()
-    with pytest.raises(luthier.BadField, match="with several objectives a report at a step has each"):
+    with pytest.raises(ValueError, match="a point has all of them"):
         trial.report({"a": 1.0}, step=1)
     trial.report({"a": 1.0, "b": 2.0}, step=1)
+
+
+@pytest.mark.parametrize(
+    ("point", "words"),
+    [
+        ({"value": {"a": 1.0}}, r'lacks b and has a; .*a point has all of them: report\({"a": ..., "b": ...}, step\)'),
+        ({"value": {"a": 1.0, "B": 2.0}}, "lacks b and has a, B;"),
+        ({"metrics": {"c": 1.0}}, "lacks a, b and has c;"),
+        ({"value": 1.0}, r'the report has 1.0; .*a dictionary with all of them: report\({"a": ..., "b": ...}, step\)'),
+        ({"value": (1.0, 2.0)}, "a dictionary with all of them|neither a value nor"),
+        ({"value": {"a": 1.0, "b": "x"}}, "b is 'x', which is no real number"),
+        ({"value": {"a": 1.0, "b": None}}, "b is None, which is no number"),
+    ],
+)
+def test_incomplete_points_say_what_they_lack(name: str, session_db: str, point: dict[str, Any], words: str) -> None:
+    trial = made(name, session_db, goals={"a": "minimize", "b": "minimize"}).ask()
+    with pytest.raises((TypeError, ValueError), match=words):
+        trial.report(**point, step=1)
+    trial.report({"a": 1.0}, step=2, metrics={"b": 2.0, "extra": 3.0})
+    assert trial._study.trial(1).intermediate_metrics == {2: {"a": 1.0, "b": 2.0, "extra": 3.0}}
 
 
 def test_the_log_tells_no_trial_beyond_a_bound_as_the_best(
@@ -128,12 +148,44 @@ def test_points_of_several_metrics_are_reported(name: str, session_db: str) -> N
 
     def objective(trial: luthier.Trial) -> dict[str, float]:
         trial.report({"a": 3.0, "b": 4.0}, step=1)
-        trial.report({"a": 2.0}, step=2)
+        trial.report({"a": 2.0, "b": 5.0, "c": 6.0}, step=2)
         return {"a": 1.0, "b": 2.0}
 
     study.optimize(objective, n_trials=1)
-    assert study.trial(1).intermediate_values == {1: 3.0, 2: 2.0}
+    points = {1: {"a": 3.0, "b": 4.0}, 2: {"a": 2.0, "b": 5.0, "c": 6.0}}
+    for trial in (study.trial(1), study.trials[0], pickle.loads(pickle.dumps(study.trials[0]))):
+        assert trial.intermediate_values == {1: 3.0, 2: 2.0} and trial.intermediate_metrics == points
     assert study.trial(1).values == [1.0, 2.0]
+    other = made(name + "-other", session_db, goals={"a": "minimize", "b": "minimize"})
+    other.add_trials(study.trials)
+    assert other.trial(1).intermediate_metrics == points
+
+
+def test_a_metric_that_is_no_number_is_said_to_be_none(name: str, session_db: str) -> None:
+    study = made(name, session_db, goals={"a": "minimize", "b": "minimize"}, constraints={"c": {"at_least": 0}})
+    results: list[Any] = [{"a": 1, "b": 2, "c": "x"}, {"a": 1, "b": 2, "c": None}, {"a": 1, "b": 2, "c": 3, "d": "x"}]
+    study.optimize(lambda trial: results[trial.number - 1], n_trials=3)
+    assert [trial.state.value for trial in study.trials] == ["FAILED", "FAILED", "COMPLETE"]
+    assert "c is 'x', which is no real number" in study.trials[0].failure
+    assert "c is None, which is no number" in study.trials[1].failure
+    trial = study.ask()
+    with pytest.raises(TypeError, match="c is 'x', which is no real number"):
+        study.tell(trial, results[0])
+    with pytest.raises(TypeError, match="c is None, which is no number"):
+        study.tell(trial, (1, 2, None))
+    assert study.tell(trial, results[2]) == ["left out: d is 'x', which is no real number; trial.set_user_attr keeps it"]
+
+
+def test_data_frames_have_objectives_alike(name: str, session_db: str) -> None:
+    pytest.importorskip("pandas")
+    study = made(name, session_db, goals={"b": "minimize", "a": "maximize"}, constraints={"c": {"at_least": 0}})
+    study.tell(study.ask(), {"a": 1.0, "b": 2.0, "c": 3.0})
+    frame = study.trials_dataframe()
+    assert list(frame.columns)[:6] == ["number", "state", "metrics_b", "metrics_a", "params_x", "metrics_c"]
+    assert frame.iloc[0].tolist()[2:4] == [2.0, 1.0]
+    other = made(name + "-other", session_db, goals=study.goals, constraints=study.constraints)
+    other.import_trials(frame)
+    assert other.trials[0].metrics == study.trials[0].metrics
 
 
 @pytest.mark.parametrize(

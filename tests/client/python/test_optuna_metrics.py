@@ -212,3 +212,22 @@ def test_values_in_the_order_of_the_metrics() -> None:
     study.optimize(lambda trial: ([1.0, 2.0, 1.5], None), n_trials=1)
     assert [t.metrics for t in study.trials] == [{"a": 1.0, "b": 2.0, "c": 0.5}, {"a": 1.0, "b": 2.0, "c": 1.5}]
     assert [t.feasible for t in study.trials] == [True, False]
+
+
+def test_parameters_may_be_named_as_metrics() -> None:
+    study = optuna.create_study(directions=MIN_MAX, study_name="alike")
+    study.enqueue_trial({"value_0": 0.25, "value_1": "a"})
+
+    def objective(trial: Any) -> tuple[float, float]:
+        x = trial.suggest_float("value_0", 0, 1)
+        assert trial.suggest_categorical("value_1", ["a", "b"]) == trial.params["value_1"]
+        return x, -x
+
+    study.optimize(objective, n_trials=3)
+    again = optuna.load_study(study_name="alike")
+    again.optimize(objective, n_trials=2)
+    assert again.metric_names == ["value_0", "value_1"] and len(again.trials) == 5
+    assert again.trials[0].params == {"value_0": 0.25, "value_1": "a"}
+    for trial in again.trials:
+        assert trial.values == [trial.params["value_0"], -trial.params["value_0"]]
+    assert {"values_0", "params_value_0"} <= set(again.trials_dataframe().columns)

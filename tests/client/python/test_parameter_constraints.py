@@ -67,3 +67,54 @@ def test_event_loops_have_them(name: str, session_db: str) -> None:
         return dict((await study.ask()).params)
 
     assert legal(asyncio.run(run()))
+
+
+@pytest.mark.parametrize(
+    ("labels", "forbidden"),
+    [
+        ([1, "1"], "1"),
+        ([1, "1"], 1),
+        ([True, "true"], "true"),
+        ([True, "true"], True),
+        ([None, "null"], "null"),
+        (["1", "2"], "1"),
+        (["sqrt", None], None),
+        ([0.5, "0.5", 1], [0.5, "0.5"]),
+        (['"a"', "a"], '"a"'),
+    ],
+)
+def test_labels_are_those_of_the_space(name: str, session_db: str, labels: list[Any], forbidden: Any) -> None:
+    for kind, domain in (("c", luthier.Categorical(labels)), ("o", luthier.Ordinal(labels))):
+        space = {"c": domain, "x": luthier.Float(0, 1)}
+        study = luthier.study(
+            f"{name}-{kind}", space, algorithm="random", parameter_constraints=[{"forbid": {"c": forbidden}}], db=session_db
+        )
+        wrong = forbidden if isinstance(forbidden, list) else [forbidden]
+        left = {repr(label) for label in labels} - {repr(label) for label in wrong}
+        assert {repr(trial.params["c"]) for trial in study.ask(20)} == left
+
+
+def test_labels_that_are_none_are_refused_as_they_are(name: str, session_db: str) -> None:
+    space = {"c": luthier.Categorical([16, "32", None]), "x": luthier.Float(0, 1)}
+    for wrong in ("16", 32, "null", [16, "none"]):
+        label = wrong[-1] if isinstance(wrong, list) else wrong
+        said = rf"parameter_constraints\[0\].forbid: {label!r} is no label of 'c'; it has 16, '32', None"
+        with pytest.raises(ValueError, match=said):
+            luthier.study(name, space, parameter_constraints=[{"forbid": {"c": wrong}}], db=session_db)
+
+
+def test_names_that_the_service_does_not_take(name: str, session_db: str) -> None:
+    space = {"max depth": luthier.Int(1, 20), "kind of": luthier.Categorical(["a", "b"])}
+    keep = [{"sum": {"max depth": 1}, "at_most": 10}, {"forbid": {"kind of": "a", "max depth": {"at_least": 3}}}]
+    study = luthier.study(name, space, algorithm="random", parameter_constraints=keep, max_trials=20, db=session_db)
+    for trial in study.ask(20):
+        assert trial["max depth"] <= 10 and (trial["kind of"] == "b" or trial["max depth"] < 3)
+
+
+def test_switches_are_true_or_false(name: str, session_db: str) -> None:
+    study = luthier.study(name, {"on": luthier.Bool(), "x": luthier.Float(0, 1)}, db=session_db)
+    for wrong in ("false", None, 2):
+        with pytest.raises(TypeError, match=f"on is {wrong!r}: it is True or False"):
+            study.enqueue({"on": wrong, "x": 0.5})
+    study.enqueue({"on": 0, "x": 0.5})
+    assert study.ask().params == {"on": False, "x": 0.5}

@@ -27,7 +27,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 import luthier
 from luthier._foreign import optuna_constraints
-from luthier._goals import Goal, largest, names_of_constraints, names_of_goals
+from luthier._goals import Goal, check_metrics, free_end, largest, names_of_constraints, names_of_goals
 from luthier.integrations._asking import ask
 from luthier.space import labels_of
 
@@ -85,9 +85,7 @@ class _Metrics:
     def __init__(self, directions: Sequence[StudyDirection], keys: Sequence[str], parameters: Iterable[str]) -> None:
         goals: list[Goal] = ["maximize" if d == StudyDirection.MAXIMIZE else "minimize" for d in directions]
         names, bounds = names_of_goals(len(goals)), names_of_constraints(keys, len(goals))
-        taken, end = set(parameters), ""
-        while any(name + end in taken for name in [*names, *bounds.values()]):
-            end += "_"
+        end = free_end([*names, *bounds.values()], parameters)
         self.goals: dict[str, Goal] = {name + end: goal for name, goal in zip(names, goals)}
         self.constraints = {key: name + end for key, name in bounds.items()}
 
@@ -196,6 +194,10 @@ class LuthierSampler(BaseSampler):  # type: ignore[misc]
         """Makes independent draws differ from those of a copy of this sampler."""
         self._independent.reseed_rng()
 
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        """Raises ValueError where the study measures more than one of Luthier's may."""
+        check_metrics(f"study {study.study_name}", len(study.directions), self._constraints_func is not None)
+
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> _Distributions:
         """Returns the parameters that all finished trials have in common and that can vary."""
         with self._lock:
@@ -284,6 +286,7 @@ class LuthierSampler(BaseSampler):  # type: ignore[misc]
         """Returns the Luthier study for `search_space`, made if there is none."""
         trials = study._get_trials(deepcopy=False, use_cache=True)
         keys = sorted({key for trial in trials if trial.state.is_finished() for key in optuna_constraints(trial)})
+        check_metrics(f"study {study.study_name}", len(study.directions), bool(keys))
         metrics = _Metrics(study.directions, keys, search_space)
         with self._lock:
             uid = self._of(study)[0]

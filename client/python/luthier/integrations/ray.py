@@ -18,7 +18,7 @@ import luthier
 from luthier import _wire
 from luthier._goals import Goal
 from luthier.integrations._asking import ask
-from luthier.space import labels_of
+from luthier.space import labels_of, place_of
 from luthier.trial import Trial
 
 __all__ = ["LuthierSearch"]
@@ -136,7 +136,11 @@ class LuthierSearch(Searcher):  # type: ignore[misc]
         params: dict[str, Any] = {}
         for name, given in flatten_dict(parameters, "/").items():
             if name in self._choices:
-                params[name] = next(label for label, choice in self._choices[name].items() if choice == given)
+                labels, choices = list(self._choices[name]), list(self._choices[name].values())
+                place = place_of(given, choices)
+                if place is None:
+                    raise ValueError(f"{name} is {given!r}, which is none of {choices}")
+                params[name] = labels[place]
             elif name in self._domains:
                 params[name] = given
         state = "FAILED" if error else "PRUNED" if pruned else "COMPLETE"

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 import luthier
 from luthier._goals import Goals
 from luthier.integrations._asking import ask
-from luthier.space import LEGAL_NAME, labels_of, to_domain
+from luthier.space import LEGAL_NAME, labels_of, place_of, to_domain
 
 __all__ = ["LuthierSearchCV"]
 
@@ -41,9 +41,11 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
     {"precision": {"at_least": 0.9}}; `best_params_` is then the best setting within them. `goals` are several of these
     to search by: {"accuracy": "maximize", "fit_time": "minimize"}, as in luthier.study. `front_` then has the places in
     `cv_results_` of the settings within the constraints that none surpasses in all goals, and `best_params_` is the one
-    of the best score that `refit` names.
+    of them that is best in what `refit` names: by its goal, or where it is none, the larger the better.
+    `rank_test_NAME` of a goal to minimize has 1 for the smallest.
 
     `parameter_constraints` are what settings must keep, as in luthier.study: a setting that breaks one is never tried.
+    What they forbid of a list is one of its choices, {"forbid": {"max_features": None}}.
 
     `study_name` continues a study that is there; without it every `fit` makes a new one. `server` and `db` say which
     coordinator, as in `luthier.study`. After `fit`, `study_` is the study and `trials_` its trials; the other
@@ -144,7 +146,7 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
             domains,
             **({"metric": "score", "goal": "maximize"} if self.goals is None else {"goals": self.goals}),
             constraints=self.constraints,
-            parameter_constraints=self.parameter_constraints,
+            parameter_constraints=_with_labels(self.parameter_constraints, choices),
             algorithm=self.algorithm,
             max_trials=max(self.n_iter, 1_000) if self.study_name else self.n_iter,
             seed=int(seed) if self.study_name is None else 0,
@@ -244,20 +246,26 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
         _ = self.study_  # A copy loads it.
         return _front(self._losses(self.cv_results_), self._within(self.cv_results_))
 
+    def _format_results(self, *args: Any, **options: Any) -> Any:
+        """Returns `cv_results_`. Of a score that is to be small the smallest has rank 1."""
+        results = super()._format_results(*args, **options)
+        goals = self._study.goals if self.goals else {}
+        for name in [name for name, goal in goals.items() if goal == "minimize" and f"rank_test_{name}" in results]:
+            results[f"rank_test_{name}"] = _ranks(results[f"mean_test_{name}"])
+        return results
+
     def _select_best_index(self, refit: Any, refit_metric: str, results: Mapping[str, Any]) -> Any:
-        """Returns the place of the best setting within the constraints; without any such, of the best one, with a
-        warning. Of equally good ones it is on the front."""
+        """Returns the place of the best setting within the constraints, with `goals` of those on the front; without any
+        within them, of the best one, with a warning. A score is the better the larger, but for a goal to minimize."""
         if callable(refit) or not (self.constraints or self.goals):
             return super()._select_best_index(refit, refit_metric, results)
         ranks = np.array(results[f"rank_test_{refit_metric}"], dtype=float)
         within = self._within(results)
         if not within.any():
             _log.warning("no setting of study %s is within the constraints", self.study_name_)
-            return int(ranks.argmin())
-        ranks = np.where(within, ranks, math.inf)
-        best = np.flatnonzero(ranks == ranks.min())
-        losses = self._losses(results)[best]
-        return int(best[np.lexsort(losses.T[::-1])[0]]) if self.goals else int(best[0])
+            within = np.ones_like(within)
+        front = _front(self._losses(results), within) if self.goals else np.flatnonzero(within)
+        return int(front[ranks[front].argmin()]) if front.size else int(ranks.argmin())
 
     def _metric(self, results: Mapping[str, Any]) -> str:
         """Returns the name of the score that decides."""
@@ -266,6 +274,12 @@ class LuthierSearchCV(BaseSearchCV):  # type: ignore[misc]
         if isinstance(self.refit, str) and f"mean_test_{self.refit}" in results:
             return self.refit
         raise ValueError("with several scores, refit must name the one to search by, or goals those")
+
+
+def _ranks(means: Any) -> Any:
+    """Returns for each mean how many are smaller, and one: as scikit-learn ranks scores, those that are NaN the last."""
+    losses = np.where(np.isnan(means), math.inf, means)
+    return 1 + np.array([int((losses < loss).sum()) for loss in losses], dtype=np.int32)
 
 
 def _scores(results: Mapping[str, Any]) -> list[str]:
@@ -297,6 +311,37 @@ def _domains(space: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[s
         else:
             domains[name] = to_domain(domain)  # A tuple of numbers is a range, as in luthier.study.
     return domains, choices
+
+
+def _with_labels(constraints: Any, choices: Mapping[str, Mapping[str, Any]]) -> Any:
+    """Returns constraints on parameters with the labels that stand for the choices they forbid. ValueError for a value
+    that is none of a parameter's choices."""
+    if not isinstance(constraints, (list, tuple)):
+        return constraints  # luthier.study says what is wrong with others.
+    out: list[Any] = []
+    for i, one in enumerate(constraints):
+        forbid = one.get("forbid") if isinstance(one, Mapping) else None
+        if isinstance(forbid, Mapping):
+            where = f"parameter_constraints[{i}].forbid"
+            one = {**one, "forbid": {name: _labels(where, name, x, choices.get(name)) for name, x in forbid.items()}}
+        out.append(one)
+    return out
+
+
+def _labels(where: str, name: str, given: Any, choices: Optional[Mapping[str, Any]]) -> Any:
+    if choices is None:
+        return given
+    labels, values = list(choices), list(choices.values())
+    place = place_of(given, values)
+    if place is not None:
+        return labels[place]
+    if isinstance(given, (list, tuple, np.ndarray)):
+        return [_labels(where, name, value, choices) for value in given]
+    if isinstance(given, str) and given in choices:
+        return given  # The label itself, as `trials_` has it.
+    if isinstance(given, Mapping) and {"at_least", "at_most"} & set(given):
+        return given
+    raise ValueError(f"{where}: {given!r} is no choice of {name!r}; it has {', '.join(map(repr, values))}")
 
 
 def _has_numbers(values: Sequence[Any]) -> bool:

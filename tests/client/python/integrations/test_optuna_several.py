@@ -214,3 +214,63 @@ def test_studies_in_optunas_words_go_back(coordinator_folder: Path) -> None:
     back = luthier.to_optuna(study)
     assert values_of(back.best_trials) == values_of(study.best_trials)
     assert back.trials[-1].state == optuna.trial.TrialState.PRUNED and back.trials[-1].values is None
+
+
+def test_objectives_named_as_parameters_get_other_names(name: str, coordinator_folder: Path) -> None:
+    db = str(coordinator_folder)
+    theirs = optuna.create_study(directions=MIN_MAX)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs.set_metric_names(["x", "acc"])
+    theirs.optimize(trade_off, n_trials=4)
+    ours = luthier.from_optuna(theirs, name, db=db)
+    assert ours.goals == {"value_0": "minimize", "value_1": "maximize"}
+    assert values_of(ours.trials) == values_of(theirs.trials)
+
+    def alike(trial: Any) -> float:
+        x = trial.suggest_float("value", 0, 1) + trial.suggest_float("constraint_0", 0, 1)
+        trial.set_user_attr("limits", [x - 0.7])
+        return x
+
+    one = optuna.create_study(
+        sampler=optuna.samplers.TPESampler(seed=1, constraints_func=lambda trial: trial.user_attrs["limits"])
+    )
+    one.optimize(alike, n_trials=4)
+    ours = luthier.from_optuna(one, name + "-one", db=db)
+    assert ours.goals == {"value_": "minimize"} and ours.constraints == {"constraint_0_": {"at_most": 0.0}}
+    assert [t.metrics["constraint_0_"] for t in ours.trials] == [t.user_attrs["limits"][0] for t in one.trials]
+
+
+def test_a_study_that_can_not_be_filled_is_not_left_behind(name: str, coordinator_folder: Path) -> None:
+    db = str(coordinator_folder)
+    theirs = optuna.create_study(directions=MIN_MAX)
+    theirs.optimize(trade_off, n_trials=2)
+    declared = {"space": {"x": luthier.Float(5, 6)}, "db": db}
+    with pytest.raises(luthier.BadField):
+        luthier.from_optuna(theirs, name, **declared)
+    assert name not in [study.name for study in luthier.studies(db=db)]
+    made = luthier.study(name, declared["space"], goals={"value_0": "minimize", "value_1": "maximize"}, db=db)
+    with pytest.raises(luthier.BadField):
+        luthier.from_optuna(theirs, name, **declared)
+    assert len(made) == 0  # It was there before, and stays.
+
+
+def test_eight_objectives_with_constraints_are_refused_at_once(name: str, coordinator_folder: Path) -> None:
+    words = "has 8 objectives, and its constraints are one more metric; a study here has at most 8: leave an objective out"
+    tried: list[int] = []
+
+    def objective(trial: Any) -> list[float]:
+        tried.append(trial.number)
+        return [trial.suggest_float("x", 0, 1)] * 8
+
+    sampler = LuthierSampler("random", db=str(coordinator_folder), constraints_func=lambda trial: (0.0,))
+    with pytest.raises(ValueError, match=words):
+        optuna.create_study(directions=["minimize"] * 8, sampler=sampler).optimize(objective, n_trials=2)
+    assert not tried
+    own = optuna.samplers.RandomSampler(seed=1)
+    theirs = optuna.create_study(directions=["minimize"] * 8, sampler=own)
+    theirs.add_trial(
+        optuna.trial.create_trial(values=[0.5] * 8, params={}, distributions={}, system_attrs={"constraints": [0.0]})
+    )
+    with pytest.raises(ValueError, match=words):
+        luthier.from_optuna(theirs, name, db=str(coordinator_folder))

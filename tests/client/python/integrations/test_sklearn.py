@@ -311,3 +311,67 @@ def test_settings_keep_constraints_on_parameters(coordinator_folder: Path) -> No
         assert setting["max_depth"] + setting["min_samples_leaf"] <= 12
         assert setting["criterion"] == "entropy" or setting["max_depth"] < 4
     assert {setting["criterion"] for setting in settings} == {"gini", "entropy"}
+
+
+def _nodes(estimator: Any, x: Any, y: Any) -> float:
+    return float(estimator.tree_.node_count)
+
+
+def _with_size(folder: Path, **options: Any) -> Any:
+    x, y = load_breast_cancer(return_X_y=True)
+    words: dict[str, Any] = {"scoring": {"acc": "accuracy", "recall": "recall", "size": _nodes}, **options}
+    return LuthierSearchCV(
+        DecisionTreeClassifier(random_state=0), {"max_depth": (1, 8), "min_samples_leaf": (1, 20)}, n_iter=12, cv=3,
+        algorithm="random", random_state=0, db=str(folder), **words,
+    ).fit(x[:250], y[:250])  # fmt: skip
+
+
+@pytest.mark.parametrize("refit", ["acc", "size", "recall"])
+def test_the_best_setting_is_the_best_on_the_front_in_its_own_direction(coordinator_folder: Path, refit: str) -> None:
+    goals = {"acc": "maximize", "size": {"goal": "minimize"}}
+    search = _with_size(coordinator_folder, goals=goals, refit=refit)
+    results = search.cv_results_
+    rows = np.stack([results["mean_test_acc"], -results["mean_test_size"]], axis=1)
+    front = _surpassed(rows, [True] * 12)
+    assert list(search.front_) == front
+    means = results[f"mean_test_{refit}"]
+    best = min(means[front]) if refit == "size" else max(means[front])
+    assert search.best_index_ in front and search.best_score_ == best
+    for score, sign in (("acc", -1), ("recall", -1), ("size", 1)):
+        losses = sign * results[f"mean_test_{score}"]
+        assert [1 + sum(losses < loss) for loss in losses] == list(results[f"rank_test_{score}"])
+
+
+def test_one_score_to_minimize(coordinator_folder: Path) -> None:
+    search = _with_size(coordinator_folder, goals={"size": "minimize"}, refit="size", constraints={"acc": {"at_least": 2}})
+    means = search.cv_results_["mean_test_size"]
+    assert search.best_score_ == min(means)  # Nothing is within the constraints.
+    assert len(search.front_) == 0
+
+
+@pytest.mark.parametrize("forbidden", [None, [None, "log2"], "sqrt", 1, [(2, 3)]])
+def test_choices_are_forbidden_as_they_are(coordinator_folder: Path, forbidden: Any) -> None:
+    choices = ["sqrt", "log2", None, 1, "1", True, (2, 3)]
+    x, y = make_classification(60, random_state=0)
+    search = LuthierSearchCV(
+        Ridge(), {"alpha": (0.1, 1.0), "copy_X": choices}, n_iter=20, cv=2, algorithm="random", random_state=0,
+        db=str(coordinator_folder), parameter_constraints=[{"forbid": {"copy_X": forbidden}}], error_score=0.0,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            search.fit(x, y)
+        except ValueError as error:
+            assert "fits failed" in str(error)
+    wrong = forbidden if isinstance(forbidden, list) else [forbidden]
+    labels = dict(zip(luthier.space.labels_of(choices), choices))
+    tried = {repr(labels[t.params["copy_X"]]) for t in search.trials_}
+    assert tried == {repr(choice) for choice in choices} - {repr(choice) for choice in wrong}
+
+
+def test_choices_that_are_none_are_not_forbidden(coordinator_folder: Path) -> None:
+    search = LuthierSearchCV(
+        Ridge(), {"solver": ["svd", None]}, parameter_constraints=[{"forbid": {"solver": "lsqr"}}], db=str(coordinator_folder)
+    )
+    with pytest.raises(ValueError, match=r"parameter_constraints\[0\].forbid: 'lsqr' is no choice of 'solver'; it has 'svd', None"):
+        search.fit(*make_regression(20, 2))

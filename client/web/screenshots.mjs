@@ -45,7 +45,7 @@ for (let i = 0; i < 40; ++i) {
 const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu", "--font-render-hinting=none"] });
 const { bestTrial } = await call("StudyService/GetStudy", { name: "projects/default/studies/digits" });
 const pictures = [
-  ["studies/default/digits", "page_study", [860, 1500], "text=mean of the model"],
+  ["studies/default/digits", "page_study", [860, 1610], "text=mean of the model"],
   ["studies/default/digits/trials?order=metrics.loss", "page_trials", [860, 480], "td a"],
   [`studies/default/digits/trials/${bestTrial}`, "page_trial", [860, 900], "text=Why this point"],
   ["new", "page_new", [1280, 900], "text=What it means"],

@@ -69,7 +69,7 @@ def jobs(claims, seeds, place, again=False):
     wanted = dict.fromkeys((str(dimension), method, str(FIRST + k)) for claim in claims for part in claim.parts
                            for k in range(min(seeds or claim.seeds, claim.seeds)) for dimension in listed(part["dimensions"])
                            for method in [part["a"], *listed(part["b"])])
-    return ["|".join(key) for key in sorted(wanted, key=lambda key: (int(key[2]), int(key[0]))) if key not in have]
+    return ["|".join(key) for key in sorted(wanted, key=lambda key: (int(key[0]), int(key[2]))) if key not in have]
 
 
 def run(lines, place, binaries, processes):

@@ -135,6 +135,13 @@ def short(value):
     return "∞" if value == math.inf else "0" if value in (0, -math.inf) else f"{value:.2g}"
 
 
+def listing(found):
+    out = ["| function | d | evaluations | beside | instances | `auto`'s regret is, times | interval |", "|---|---|---|---|---|---|---|"]
+    for _, centre, low, high, count, (f, dimension, n, b) in found:
+        out.append(f"| f{f} {NAMES[f - 1]} | {dimension} | {n} | {METHODS[b]} | {count} | {short(centre)} | {short(low)} … {short(high)} |")
+    return out
+
+
 def summary(data):
     found = cells(data)
     lost = [c for c in found if c[0] == "lost"]
@@ -152,10 +159,9 @@ def summary(data):
                 out.append(f"| d = {dimension}, {METHODS[b]} | {len(mine)} | " + " | ".join(map(str, words)) + f" | {milliseconds:.2g} |")
         if (dimension, "auto") in data.seconds:
             out.append(f"| d = {dimension}, `auto` itself | | | | | | {1000 / 200 * statistics.mean(data.seconds[dimension, 'auto']):.2g} |")
-    out += ["", f"**Lost**: {len(lost)} of {len(found)} cells, the worst first.", "",
-            "| function | d | evaluations | beside | instances | `auto`'s regret is, times | interval |", "|---|---|---|---|---|---|---|"]
-    for _, centre, low, high, count, (f, dimension, n, b) in lost:
-        out.append(f"| f{f} {NAMES[f - 1]} | {dimension} | {n} | {METHODS[b]} | {count} | {short(centre)} | {short(low)} … {short(high)} |")
+    behind = [c for c in found if c[0] == "open" and c[1] > 1]
+    out += ["", f"**Lost**: {len(lost)} of {len(found)} cells, the worst first.", "", *listing(lost)]
+    out += ["", f"<details><summary>Behind, but open: {len(behind)} cells</summary>", "", *listing(behind), "", "</details>"]
     out += ["", "Median regrets; the least of a row is bold.", ""]
     for dimension in sorted({d for d, _, _ in data.regrets}):
         out += [f"| d = {dimension}, after | instances | " + " | ".join(METHODS.values()) + " |", "|---|" + "---|" * (len(METHODS) + 1)]

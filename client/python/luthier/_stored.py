@@ -401,8 +401,9 @@ class Stored:
         """Returns all trials, or those in some states, in order of number; the first `limit` of them.
 
         `filter` and `order_by` are read by the service, in the words of `luthier trial list`. Fields are `number`,
-        `state`, `worker`, `designer`, `feasible`, `params.NAME`, `metrics.NAME` and `attributes.KEY`. Raises BadField naming what
-        is wrong with them.
+        `state`, `worker`, `designer`, `feasible`, `params.NAME`, `metrics.NAME` and `attributes.KEY`. Labels stand there
+        as in the study's file, where "1" is the number, too: the text is `params.c = "\\"1\\""`. Raises BadField
+        naming what is wrong with them.
 
             study.get_trials(filter="state = COMPLETE AND params.lr > 1e-3", order_by="metrics.loss", limit=10)
         """

@@ -193,3 +193,21 @@ def test_tuples_are_ranges_and_lists_are_choices() -> None:
     for wrong in ((1, 2, 3), (1,), (1, "a"), (1e-6, 1e6, "log")):
         with pytest.raises((TypeError, ValueError), match="choices|labels"):
             to_domain(wrong)
+
+
+@pytest.mark.parametrize(
+    ("value", "choices", "place"),
+    [
+        (True, [1, True], 1),
+        (1, [True, 1.0, 1], 2),
+        (1.0, [True, 1], 1),
+        ("1", [1, "1"], 1),
+        ("1", [1], None),
+        (True, [1], None),
+        (None, ["None", None], 1),
+        ((2, 3), [[2, 3], (2, 3)], 1),
+        (float("nan"), [1], None),
+    ],
+)
+def test_places_among_choices(value: Any, choices: list[Any], place: Any) -> None:
+    assert luthier.space.place_of(value, choices) == place

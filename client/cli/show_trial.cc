@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -78,10 +79,10 @@ void PrintGradient(std::ostream& out, const v1::Gradient& gradient, bool verbose
 // Prints the learning curve, and the result as its last line unless it is a point of the curve.
 void PrintCurve(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial) {
   const std::vector<std::string> metrics = MetricNames(spec);
-  std::vector<std::string> heads = {"step"};
+  std::vector<Column> heads = {"step"};
   heads.insert(heads.end(), metrics.begin(), metrics.end());
   heads.push_back("elapsed_seconds");
-  Table table(heads);
+  Table table(std::move(heads));
   const auto add = [&](Cell step, const v1::Measurement& m) {
     std::vector<Cell> row = {std::move(step)};
     for (const std::string& metric : metrics) {

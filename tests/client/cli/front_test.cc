@@ -162,6 +162,17 @@ TEST_F(FrontTest, AFrontWithoutAHypervolumeSaysSo) {
   EXPECT_THAT(Out({"study", "get", "s"}), Not(HasSubstr(note)));
 }
 
+TEST_F(FrontTest, CurvesShowEveryMetric) {
+  Start(kSeveral);
+  Out({"ask", "s"});
+  Out({"report", "s", "1", "--step", "2", "--metric", "accuracy=0.5", "--metric", "energy=7", "--metric", "ms=3"});
+  Out({"tell", "s", "1", "--metric", "accuracy=0.5", "--metric", "energy=7", "--metric", "ms=4"});
+  const std::string text = Out({"trial", "get", "s", "1", "--measurements"});
+  EXPECT_THAT(text, HasSubstr("step  accuracy  energy  ms"));
+  EXPECT_THAT(text, HasSubstr("     2       0.5       7   3"));
+  EXPECT_THAT(text, HasSubstr("result       0.5       7   4"));
+}
+
 TEST_F(FrontTest, TheChoiceOfAnAlgorithmSaysWhatItMakesOfBounds) {
   StartServer();
   std::string bounded = kBounded;

@@ -85,6 +85,12 @@ std::string MemberReason(Member member) {
       NameOf(member), "'s own first N/", kMemberEvery);
 }
 
+// Returns true if labels keep a floor of trials (labels.h).
+bool KeepsLabels(const study::StudySpec& spec, const study::AlgorithmSpec& algorithm) {
+  const auto* const bo = std::get_if<study::BoOptions>(&algorithm);
+  return bo != nullptr && bo->rules >= 3 && study::ObjectiveCount(spec) == 1 && !study::EndsWhenAnswered(spec);
+}
+
 // Says what is known of the noise of results; "" for what several objectives need not be told.
 std::string NoiseReason(const study::StudySpec& spec, const study::AutoOptions& options, const study::BoOptions& bo) {
   if (bo.SaidNoisy()) {
@@ -188,6 +194,9 @@ AutoChoice ChooseAlgorithm(const study::StudySpec& spec, const study::AutoOption
     for (const Member member : choice.members) because(MemberReason(member));
   }
   if (options.rules >= 1 && spec.resource) ChooseParts(spec, bo, &choice);
+  if (kinds.unordered > 0 && KeepsLabels(spec, choice.algorithm)) {
+    because("an unlucky label is tried again: each keeps a floor of trials, until the model knows that it is bad");
+  }
   return choice;
 }
 

@@ -150,7 +150,7 @@ Entry BoEntry(const char* name, const char* description) {
   return Entry{
       AlgorithmInfo{
           name,
-          20,
+          21,
           description,
           true,
           {{"initial_points", "quasi-random settings before the model is used; 0: max(4, min(d+1, 20))"},
@@ -262,7 +262,7 @@ const std::vector<Entry>& Entries() {
       AshaEntry(),
       Entry{
           AlgorithmInfo{"auto",
-                        16,
+                        17,
                         "chosen from space, objective and noise; the default",
                         true,
                         {{"noisy", "whether the same setting may give different values; default: found out"}, kExpert}},
@@ -511,16 +511,18 @@ int VersionOf(const study::StudySpec& spec) {
   const bool optimizer = std::holds_alternative<study::AutoOptions>(spec.algorithm) ||
                          std::holds_alternative<study::BoOptions>(spec.algorithm);
   if (!optimizer) return newest - (NewestDiffers(spec) ? 0 : 1);
-  // The newest version is for studies that do not repeat settings; the one before it for older ones that find out
-  // whether results are noisy; the next for older studies with several metrics, of which its suggestions tell more; the
-  // next for studies that learn from their first gradients, and the two before that for studies with many gradients.
+  // The newest version is for studies whose labels keep a floor of trials; the one before it for older ones that do not
+  // repeat settings; the next for older ones that find out whether results are noisy; the next for older studies with
+  // several metrics, of which its suggestions tell more; the next for studies that learn from their first gradients,
+  // and the two before that for studies with many gradients.
   const auto* const bo = std::get_if<study::BoOptions>(&spec.algorithm);
   const auto* const chosen = std::get_if<study::AutoOptions>(&spec.algorithm);
-  if ((bo != nullptr && bo->rules >= 2) || (chosen != nullptr && chosen->rules >= 4)) return newest;
-  if ((bo != nullptr && bo->rules >= 1) || (chosen != nullptr && chosen->rules >= 3)) return newest - 1;
-  if (!spec.metrics.empty()) return newest - 2;
-  if (FirstGradientsCount(spec)) return newest - 3;
-  return newest - (NewestDiffers(spec) ? 4 : 6);
+  if ((bo != nullptr && bo->rules >= 3) || (chosen != nullptr && chosen->rules >= 5)) return newest;
+  if ((bo != nullptr && bo->rules >= 2) || (chosen != nullptr && chosen->rules >= 4)) return newest - 1;
+  if ((bo != nullptr && bo->rules >= 1) || (chosen != nullptr && chosen->rules >= 3)) return newest - 2;
+  if (!spec.metrics.empty()) return newest - 3;
+  if (FirstGradientsCount(spec)) return newest - 4;
+  return newest - (NewestDiffers(spec) ? 5 : 7);
 }
 
 bool UsesHistory(const study::StudySpec& spec) {

@@ -5,9 +5,12 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "lib/search/bo/turns/label_detail.h"
 #include "lib/search/designer.h"
 #include "lib/search/expectations.h"
 #include "lib/search/portfolio/portfolio_designer.h"
@@ -25,6 +28,7 @@ const char* OriginText(const std::string& origin) {
       {"acq", "the model expects the most from it"},
       {"explore", "looks where little is known"},
       {"spread", "far from all others, because nothing more is expected near the best"},
+      {"label", "the best that the model knows with a label that has few trials"},
       {"probe", "the best setting so far once more, to see whether its result repeats"},
       {"stuck_random", "random, because the model proposed what was tried already"},
       {"late", "the next point of a Sobol sequence, as the model was not ready in time while others waited, too"},
@@ -62,6 +66,17 @@ std::string MembersTurn(const v1::Provenance& why) {
   return absl::StrCat("setting ", static_cast<int64_t>(place->second), " of what ", member, " would try alone, ",
                       served ? "as one of its settings was the best"
                              : absl::StrCat("as one trial in ", search::kMemberEvery, " is its own"));
+}
+
+// Says which label was due; "" for settings of none.
+std::string LabelsTurn(const v1::Provenance& why) {
+  for (const auto& [name, trials] : why.details()) {
+    if (!absl::StartsWith(name, search::kLabelDetail)) continue;
+    return absl::StrCat("its ", absl::StripPrefix(name, search::kLabelDetail), " had ", study::FormatDouble(trials),
+                        trials == 1.0 ? " trial" : " trials",
+                        " (stopped ones count half): too few to know how good it can be");
+  }
+  return "";
 }
 
 std::string Numbers(const google::protobuf::RepeatedField<double>& numbers) {
@@ -137,7 +152,7 @@ v1::ExplainTrialResponse Explain(const std::string& metric, v1::Trial trial, con
     const char* const text = OriginText(why.origin());
     say("origin: ", why.origin(), text == nullptr ? "" : ": ", text == nullptr ? "" : text);
   }
-  if (const std::string member = MembersTurn(why); !member.empty()) say(member);
+  if (const std::string turn = MembersTurn(why) + LabelsTurn(why); !turn.empty()) say(turn);
   if (why.resource() > 0) say("to be trained to step ", why.resource());
   if (why.warm_start() > 0) {
     say("training was to start from the model of trial ", why.warm_start(), ", the nearest that was complete");

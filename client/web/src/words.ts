@@ -35,6 +35,7 @@ const ORIGINS: Record<string, string> = {
   untried: "a setting that is not tried yet, instead of one that is",
   trust_region: "near the best setting, where the model is trusted",
   quasi_newton: "a step along the reported slopes",
+  label: "the best that the model knows with a label that has had few trials",
   probe: "the best setting once more, to see whether results are noisy",
   spread: "the setting farthest from all others, since nothing more is expected near the best one",
   direct: "from an ever finer division of the space: where values are low, or cells are large",

@@ -9,6 +9,7 @@
 #include "lib/search/bo/turns/exploration.h"
 #include "lib/search/bo/turns/front_turn.h"
 #include "lib/search/bo/turns/initial.h"
+#include "lib/search/bo/turns/labels.h"
 #include "lib/search/bo/turns/noise.h"
 #include "lib/search/bo/turns/proposal.h"
 
@@ -166,7 +167,21 @@ absl::StatusOr<Suggestion> BoDesigner::Propose(const BoStudy& study, const Ask& 
       }
     }
   }
-  LUTHIER_ASSIGN_OR_RETURN(Proposal proposal, search::Propose(study, ask, *model));
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<DueLabel> due, LabelTurn(study, ask, *model));
+  std::optional<Proposal> of_label;
+  if (due.has_value()) {
+    LUTHIER_ASSIGN_OR_RETURN(of_label, ProposeLabel(study, ask, *model, *due));
+    if (!of_label->candidate.has_value()) of_label.reset();
+  }
+  Proposal proposal;
+  if (of_label.has_value()) {
+    proposal = *std::move(of_label);
+    state->kind = AskKind::kLabel;
+    state->index = due->coordinate;
+    move.reset();
+  } else {
+    LUTHIER_ASSIGN_OR_RETURN(proposal, search::Propose(study, ask, *model));
+  }
   const std::optional<MaximizeCandidate>& candidate = proposal.candidate;
   if (move.has_value() && (!candidate.has_value() || IsTried(ask.all, candidate->u) ||
                            PrefersStep(study, ask, *move, *model, *candidate, proposal.basins.away))) {

@@ -128,8 +128,12 @@ study::AlgorithmSpec BeforeNoise(study::AlgorithmSpec algorithm) {
 TEST(VersionTest, StaysTheFormerOneWhereNothingChanged) {
   study::BoOptions noise_found = study::BoDefaults(study::BoPreset::kFobo);
   noise_found.rules = 1;
+  EXPECT_EQ(VersionOf(SpecOf(Space({Float("x", 0, 1)}), noise_found)), InfoOf(noise_found).version - 2);
+  noise_found.rules = 2;
   EXPECT_EQ(VersionOf(SpecOf(Space({Float("x", 0, 1)}), noise_found)), InfoOf(noise_found).version - 1);
   EXPECT_EQ(VersionOf(SpecOf(Space({Float("x", 0, 1)}), study::AutoOptions{.rules = 3})),
+            InfoOf(study::AutoOptions{}).version - 2);
+  EXPECT_EQ(VersionOf(SpecOf(Space({Float("x", 0, 1)}), study::AutoOptions{.rules = 4})),
             InfoOf(study::AutoOptions{}).version - 1);
   const study::SearchSpace range = Space({Float("x", 0, 1)}), switches = Space({Bool("a"), Bool("b")});
   for (const study::AlgorithmSpec& algorithm : Repeating()) {
@@ -144,26 +148,26 @@ TEST(VersionTest, StaysTheFormerOneWhereNothingChanged) {
       EXPECT_EQ(VersionOf(SpecOf(range, algorithm)), newest) << "new studies repeat nothing";
     }
     const study::AlgorithmSpec stored = BeforeNoise(algorithm);
-    EXPECT_EQ(VersionOf(SpecOf(range, stored)), first ? newest : newest - (optimizer ? 6 : harmonica ? 2 : 1));
-    EXPECT_EQ(VersionOf(SpecOf(switches, stored)), newest - (optimizer ? 6 : harmonica ? 1 : 0));
+    EXPECT_EQ(VersionOf(SpecOf(range, stored)), first ? newest : newest - (optimizer ? 7 : harmonica ? 2 : 1));
+    EXPECT_EQ(VersionOf(SpecOf(switches, stored)), newest - (optimizer ? 7 : harmonica ? 1 : 0));
   }
   std::vector<study::ParameterSpec> many;
   for (int i = 0; i < 21; ++i) many.push_back(Float("x" + std::to_string(i), 0, 1));
   const study::AlgorithmSpec fobo = BeforeNoise(study::BoDefaults(study::BoPreset::kFobo)),
                              bo = BeforeNoise(study::BoDefaults(study::BoPreset::kBo));
-  EXPECT_EQ(VersionOf(SpecOf(Space(many), fobo)), InfoOf(fobo).version - 4);
-  EXPECT_EQ(VersionOf(SpecOf(Space(many), bo)), InfoOf(bo).version - 6);
+  EXPECT_EQ(VersionOf(SpecOf(Space(many), fobo)), InfoOf(fobo).version - 5);
+  EXPECT_EQ(VersionOf(SpecOf(Space(many), bo)), InfoOf(bo).version - 7);
   many.pop_back();
   study::StudySpec few = SpecOf(Space(many), fobo);
-  EXPECT_EQ(VersionOf(few), InfoOf(fobo).version - 6);
+  EXPECT_EQ(VersionOf(few), InfoOf(fobo).version - 7);
   study::BuiltinObjective training;
   training.model = "logistic";
   few.objective = training;
-  EXPECT_EQ(VersionOf(few), InfoOf(fobo).version - 3);
+  EXPECT_EQ(VersionOf(few), InfoOf(fobo).version - 4);
   few.algorithm = BeforeNoise(study::AutoOptions{});
-  EXPECT_EQ(VersionOf(few), InfoOf(few.algorithm).version - 3);
+  EXPECT_EQ(VersionOf(few), InfoOf(few.algorithm).version - 4);
   study::SetMetrics({{.name = "loss"}, {.name = "ms", .objective = false, .at_most = 20}}, &few);
-  EXPECT_EQ(VersionOf(few), InfoOf(few.algorithm).version - 2);
+  EXPECT_EQ(VersionOf(few), InfoOf(few.algorithm).version - 3);
 }
 
 TEST(VersionTest, HarmonicaHasANewOneWhereItsBaseMayHaveLostAModel) {

@@ -114,6 +114,15 @@ TEST(Explain, SaysWhyAnotherSearchWasAsked) {
   EXPECT_THAT(Explained(trial), HasSubstr("setting 3 of what tpe would try alone"));
 }
 
+TEST(Explain, SaysThatALabelHadFewTrials) {
+  v1::Trial trial = SomeTrial();
+  EXPECT_THAT(Explained(trial), Not(HasSubstr("too few")));
+  trial.mutable_provenance()->set_origin("label");
+  (*trial.mutable_provenance()->mutable_details())["label.kernel"] = 1;
+  EXPECT_THAT(Explained(trial), AllOf(HasSubstr("origin: label: the best that the model knows with a label that has"),
+                                      HasSubstr("its kernel had 1 trial (stopped ones count half): too few to know")));
+}
+
 TEST(Explain, SaysHowFarThePredictionWasOff) {
   v1::Trial trial = SomeTrial();
   EXPECT_FALSE(Explain("loss", trial).has_surprise());

@@ -248,6 +248,7 @@ class Search {
   absl::StatusOr<bool> ClimbDiscrete(VectorXd* compact, double* value) const {
     bool changed = false;
     for (int c : discrete_) {
+      if (options_.box != nullptr && options_.box->lower(c) == options_.box->upper(c)) continue;
       if (!Active(*compact)[static_cast<size_t>(c)]) continue;
       const int64_t levels = *encoding_.Levels(c);
       const bool exhaustive = levels <= options_.exhaustive_levels || encoding_.IsCategorical(c);

@@ -17,7 +17,8 @@
 
 namespace luthier::search {
 
-// A box of compact points that contains `centre`. Its sides along discrete coordinates are all of [0, 1].
+// A box of compact points that contains `centre`. Its sides along discrete coordinates are all of [0, 1], or of length
+// 0, where the coordinate is held at the centre's.
 struct TrustBox {
   Eigen::VectorXd centre, lower, upper;
 };
@@ -29,7 +30,7 @@ struct MaximizeOptions {
   int max_evaluations = 80;        // Limit of one run of L-BFGS.
   int max_rounds = 20;             // Limit of alternations of continuous and discrete search from one start.
   int64_t exhaustive_levels = 16;  // All levels of a discrete coordinate are tried if it has at most this many.
-  // Continuous coordinates stay inside this box. Null for the whole cube. Borrowed.
+  // Coordinates stay inside this box. Null for the whole cube. Borrowed.
   const TrustBox* box = nullptr;
 };
 

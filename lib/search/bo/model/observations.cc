@@ -161,6 +161,19 @@ absl::StatusOr<Observations> Collect(const study::History& history, const study:
   return data;
 }
 
+void LiftPruned(const study::History& history, Observations* data) {
+  std::vector<double> complete;
+  for (const Index row : data->CompleteRows()) complete.push_back(data->scores(row));
+  if (complete.empty() || complete.size() == data->complete.size()) return;
+  const size_t quarter = (complete.size() - 1) / 4;
+  std::nth_element(complete.begin(), complete.begin() + static_cast<std::ptrdiff_t>(quarter), complete.end());
+  for (size_t i = 0; i < data->number.size(); ++i) {
+    const study::HistoryTrial& trial = history.trials()[static_cast<size_t>(data->number[i] - 1)];
+    double& score = data->scores(static_cast<Index>(i));
+    if (trial.state == study::TrialState::kPruned) score = std::max(score, complete[quarter]);
+  }
+}
+
 Observations Thin(const Observations& data, const ThinParts& parts, uint64_t seed, uint64_t ask_index,
                   const VectorXd* worth, const VectorXd& lengthscales) {
   const Index n = data.scores.size();

@@ -49,6 +49,10 @@ absl::StatusOr<Observations> Collect(const study::History& history, const study:
                                      const SettingTable* table, bool failures, const base::StopToken& stop,
                                      const std::vector<double>& violations = {});
 
+// Raises the scores of PRUNED trials to the lower quartile of the COMPLETE ones, if they are lower: what such a trial
+// gave on its way says that it was behind there, not what it would have given in the end.
+void LiftPruned(const study::History& history, Observations* data);
+
 // A model that can't take all observations takes so many of each kind: the newest, the best of the others, those
 // nearest to the best one of the rest, and random ones of what is left.
 struct ThinParts {

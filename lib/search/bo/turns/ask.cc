@@ -165,6 +165,14 @@ std::vector<size_t> ObjectivesOf(const study::StudySpec& spec) {
   return objectives;
 }
 
+// Returns true if labels keep a floor of trials. A study that ends once it is answered trusts the model.
+bool HasLabels(const study::StudySpec& spec, const study::BoOptions& options, const study::Encoding& encoding) {
+  if (options.rules < 3 || study::ObjectiveCount(spec) > 1 || spec.budget.until_answered.value_or(false)) return false;
+  const std::vector<study::ParameterSpec>& parameters = spec.space.parameters();
+  return study::AnyUnordered(encoding) ||
+         std::any_of(parameters.begin(), parameters.end(), [](const auto& p) { return p.condition.has_value(); });
+}
+
 // Returns the options that a study goes by. Where results are noisy, the upper confidence bound takes the place of log
 // expected improvement: with much noise the best posterior mean is in part luck, and improvements on it lead astray.
 study::BoOptions OptionsFor(const study::StudySpec& spec, study::BoOptions options) {
@@ -199,7 +207,8 @@ BoStudy::BoStudy(const study::StudySpec& study_spec, const study::BoOptions& bo_
       surrogate(ModelsFor(encoding, options)),
       units(encoding, spec.metric.goal),
       table(SettingTable::Create(encoding)),
-      finds_noise(FindsNoise(spec, options) && !(table.has_value() && table->size() <= spec.budget.max_trials)) {}
+      finds_noise(FindsNoise(spec, options) && !(table.has_value() && table->size() <= spec.budget.max_trials)),
+      has_labels(HasLabels(spec, options, encoding)) {}
 
 bool HasWholeGradients(const BoStudy& study, const Ask& ask) {
   if (static_cast<int>(ask.history.finished().size()) < kResultsToStep) return false;
@@ -227,6 +236,7 @@ absl::Status ReadHistory(const BoStudy& study, Ask* ask) {
   ask->failures = AnyFailed(ask->history);
   LUTHIER_ASSIGN_OR_RETURN(ask->all, Collect(ask->history, study.encoding, study.goal, study.Table(), !ask->failures,
                                              ask->stop, ask->violations));
+  if (study.options.rules >= 3) LiftPruned(ask->history, &ask->all);
   return absl::OkStatus();
 }
 
@@ -240,9 +250,9 @@ absl::Status TakeData(const BoStudy& study, Ask* ask) {
     LUTHIER_ASSIGN_OR_RETURN(worth, WorthOfRows(study, *ask));
   }
   const std::vector<int> groups = study.encoding.ModelGroups();
-  VectorXd lengthscales = VectorXd::Ones(static_cast<Index>(groups.size()));
+  VectorXd lengthscales = VectorXd::Ones(static_cast<Eigen::Index>(groups.size()));
   if (const std::optional<SurrogateState>& model = ask->state->surrogate; model.has_value()) {
-    for (Index j = 0; j < lengthscales.size(); ++j)
+    for (Eigen::Index j = 0; j < lengthscales.size(); ++j)
       lengthscales(j) = model->theta.lengthscales(groups[static_cast<size_t>(j)]);
   }
   ask->data = Thin(ask->all, parts, study.seed, ask->index, worth.size() > 0 ? &worth : nullptr, lengthscales);

@@ -60,6 +60,7 @@ struct BoStudy {
   const std::optional<SettingTable> table;  // All legal settings, if the space is small and finite.
   // The search finds out whether results are noisy (noise.h). Not in a space whose settings the budget can use up.
   const bool finds_noise;
+  const bool has_labels;  // Every label keeps a floor of trials (labels.h).
 };
 
 // An earlier trial, and the turn that suggested it.

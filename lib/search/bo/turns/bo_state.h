@@ -26,6 +26,7 @@ enum class AskKind : char {
   kLocalStep = 't',    // Trust-region step.
   kProbe = 'p',        // The best setting again, to see whether results are noisy (noise.h).
   kMember = 'm',       // Another search of a portfolio (lib/search/portfolio), which is none of the optimizer's turns.
+  kLabel = 'l',        // A label that has fewer trials than its floor (labels.h).
   kModel = 'a',        // Anything else.
 };
 

@@ -69,7 +69,8 @@ absl::StatusOr<Steps> ReadSteps(const BoStudy& study, const Ask& ask) {
       steps.incumbent = better;
       if (better) ++steps.earned;
       steps.climbs[trial.number] = past.head.index;
-    } else if (past.head.kind != AskKind::kExploration && past.head.kind != AskKind::kMember) {
+    } else if (past.head.kind != AskKind::kExploration && past.head.kind != AskKind::kMember &&
+               past.head.kind != AskKind::kLabel) {
       steps.run = 0;
       if (better && past.head.kind == AskKind::kModel) steps.earned = 0;
     }

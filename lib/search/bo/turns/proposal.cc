@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "lib/base/status_macros.h"
 #include "lib/math/sobol.h"
 #include "lib/search/bo/acquisition/bounded_acquisition.h"
@@ -14,6 +15,7 @@
 #include "lib/search/bo/lipschitz/slope_bounds.h"
 #include "lib/search/bo/turns/basin_search.h"
 #include "lib/search/bo/turns/exploration_points.h"
+#include "lib/search/bo/turns/label_detail.h"
 #include "lib/study/compact_column.h"
 
 namespace luthier::search {
@@ -283,6 +285,50 @@ absl::StatusOr<Proposal> Propose(const BoStudy& study, const Ask& ask, const BoM
   if (proposal.candidate.has_value() && Repeats(search, *proposal.candidate)) {
     LUTHIER_RETURN_IF_ERROR(Spread(search, &proposal));
   }
+  return proposal;
+}
+
+absl::StatusOr<Proposal> ProposeLabel(const BoStudy& study, const Ask& ask, const BoModel& model, const DueLabel& due) {
+  Proposal proposal;
+  proposal.origin = "label";
+  proposal.basins = ask.state->basins;
+  std::vector<ModelState> states = StatesOf(study, ask, model);
+  if (due.best.has_value()) {
+    const double best = model.surrogate.transform.Forward(*due.best);
+    for (ModelState& state : states) state.best = std::min(state.best, best);
+  } else {
+    // Nothing is known of the label: what most results give is to be beaten.
+    VectorXd outputs = model.surrogate.transform.Forward(ask.data.scores);
+    std::nth_element(outputs.begin(), outputs.begin() + outputs.size() / 2, outputs.end());
+    for (ModelState& state : states) state.best = std::min(state.best, outputs(outputs.size() / 2));
+  }
+  std::optional<BoundedAcquisition> bounded;
+  if (model.HasIncumbent()) {
+    LUTHIER_ASSIGN_OR_RETURN(bounded, BoundedOf(study, ask, model, states));
+    if (bounded->acquisition() == nullptr) return proposal;
+  }
+  const AcquisitionFunction* acquisition = bounded.has_value() ? bounded->acquisition() : nullptr;
+  std::optional<FeasibleAcquisition> weighted;
+  if (ask.Feasible() != nullptr || !model.bounds.empty()) {
+    weighted.emplace(acquisition, ask.Feasible(), study.options.acquisition,
+                     FailureValue(model.surrogate.transform.Forward(ask.data.scores)),
+                     acquisition == nullptr ? Attainable(model.bounds) : model.bounds);
+    acquisition = &*weighted;
+  }
+  std::vector<bool> excluded = ask.data.excluded;
+  const int parameter = study.encoding.compact_parameter(due.coordinate);
+  const std::string& name = study.encoding.space().parameters()[static_cast<size_t>(parameter)].name;
+  for (size_t i = 0; i < excluded.size(); ++i) {
+    const study::Parameters setting = study.Table()->Setting(static_cast<int>(i));
+    const auto at = setting.find(name);
+    excluded[i] =
+        excluded[i] || at == setting.end() || study.encoding.space().LevelOf(parameter, at->second) != due.level;
+  }
+  const ProposalSearch search{study,     ask,     model, states, bounded.has_value() ? &*bounded : nullptr,
+                              &due.held, excluded};
+  LUTHIER_RETURN_IF_ERROR(TakeMaximum(search, *acquisition, &proposal));
+  if (proposal.candidate.has_value() && IsTried(ask.all, proposal.candidate->u)) proposal.candidate.reset();
+  proposal.details[absl::StrCat(kLabelDetail, name)] = due.trials;
   return proposal;
 }
 

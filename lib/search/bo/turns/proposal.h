@@ -11,6 +11,7 @@
 #include "lib/search/bo/acquisition/maximize.h"
 #include "lib/search/bo/turns/ask.h"
 #include "lib/search/bo/turns/bo_model.h"
+#include "lib/search/bo/turns/labels.h"
 
 // The setting that a model proposes: the maximum of the acquisition function that the options name.
 namespace luthier::search {
@@ -30,6 +31,10 @@ struct Proposal {
 // of the search on, a candidate that nothing is expected of, next to a setting that was tried, gives way to a
 // FarthestPoint: what is left to learn is elsewhere.
 absl::StatusOr<Proposal> Propose(const BoStudy& study, const Ask& ask, const BoModel& model);
+
+// Does the same among the settings with a label that is due: the value to beat is the best one with the label, so that
+// the search finds out how good the label can be. Without bounds on slopes. No candidate was tried.
+absl::StatusOr<Proposal> ProposeLabel(const BoStudy& study, const Ask& ask, const BoModel& model, const DueLabel& due);
 
 // Adds details to `suggestion`, such as the predicted mean and deviation at `candidate`, averaged
 // over the model and its alternatives (surrogate.h).

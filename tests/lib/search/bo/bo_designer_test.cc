@@ -417,7 +417,7 @@ TEST(Bo, LocalStepsOfOneLabelWaitForTheOthers) {
 TEST(Bo, WeighedStepsAreMadeAndSurviveRestarts) {
   const std::vector<Suggestion> answers = ExpectRestartsChangeNothing(
       BoSpec(LabelledSpace(), 3),
-      {.asks = 45, .workers = 1, .ending = [](base::RandomStream&, const study::Parameters& p) {
+      {.asks = 55, .workers = 1, .ending = [](base::RandomStream&, const study::Parameters& p) {
          return contract::Complete(LossOfLabels(p));
        }});
   const auto steps = std::count_if(answers.begin(), answers.end(),

@@ -23,6 +23,7 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 constexpr int64_t kMostLabels = 16;  // Values of one parameter. With more, the budget holds no floor for each.
+// One ask in so many at most, or in half as many as there are labels: many labels would take the asks of the search.
 constexpr int64_t kLabelEvery = 3;
 // The floor: so many trials for each tuned number and one more, within the limits, and by how much of itself it grows
 // when the trials of the study double.
@@ -205,7 +206,9 @@ absl::StatusOr<std::optional<DueLabel>> LabelTurn(const BoStudy& study, const As
     ++counted;
     turns += past.head.kind == AskKind::kLabel ? 1 : 0;
   }
-  if ((turns + 1) * kLabelEvery > counted + 1) return std::nullopt;
+  int64_t labels = 0;
+  for (const Column& column : columns) labels += static_cast<int64_t>(column.records.size());
+  if ((turns + 1) * std::max(kLabelEvery, labels / 2) > counted + 1) return std::nullopt;
   for (const Lack& lack : LacksOf(study, columns, ask.past.size())) {
     const Record& record = lack.column->records[static_cast<size_t>(lack.level)];
     DueLabel due{lack.column->coordinate, lack.level, record.trials, record.best,

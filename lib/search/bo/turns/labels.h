@@ -34,7 +34,8 @@ struct DueLabel {
 //           of that more whenever these double
 //   known   a label with 4 trials is left alone while the model's mean is 8 deviations below the value to beat at each
 //           of 64 Sobol points with it: then it knows that the label is bad, rather than having seen no good setting
-//   turns   at most one ask in 3 after the initial design
+//   turns   at most one ask in 3 after the initial design, or in half as many as there are labels if these are more
+//   than 6
 //
 // Studies of older rules, of several objectives, and with spaces without labels have none.
 absl::StatusOr<std::optional<DueLabel>> LabelTurn(const BoStudy& study, const Ask& ask, const BoModel& model);

@@ -155,7 +155,7 @@ TEST_F(FrontTest, AFrontWithoutAHypervolumeSaysSo) {
   Start(kSeveral);
   Tell({"accuracy=-1", "energy=20", "ms=1"});
   const char* const note =
-      "no hypervolume: no trial is better than the reference point (accuracy 0, energy 50) in every objective";
+      "no hypervolume: no trial is better than the reference point (accuracy 0, energy 10) in every objective";
   EXPECT_THAT(Out({"study", "get", "s"}), HasSubstr(absl::StrCat("front    ", note)));
   EXPECT_THAT(Run({"trial", "best", "s"}).err, HasSubstr(note));
   Tell({"accuracy=1", "energy=1", "ms=1"});

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -306,7 +307,9 @@ Figure Timeline(const Subject& subject, const std::vector<v1::Trial>& several) {
   for (std::size_t row = 0; row < subject.trials.rows(); ++row) {
     if (!std::isfinite(starts[row])) continue;
     first = std::min(first, starts[row]);
-    last = std::max({last, starts[row], EndOf(subject, row, starts[row])});
+    // Trials that run do so until now.
+    const bool runs = subject.now && subject.trials.Word("state", row) == "RUNNING";
+    last = std::max({last, starts[row], EndOf(subject, row, runs ? *subject.now : starts[row])});
   }
   Runs rows;
   std::map<std::int64_t, const v1::Trial*> attempts_of;
@@ -468,7 +471,33 @@ void MarkBest(const Subject& subject, std::vector<Layer>* layers) {
 
 }  // namespace
 
-Figure Curves(const Subject& subject, const std::vector<v1::Trial>& trials) {
+namespace {
+
+// Returns the trials as they rank: by result, those without one by their last finite point; without any they are last.
+std::vector<const v1::Trial*> Ranked(const Subject& subject, const std::vector<v1::Trial>& trials) {
+  const auto loss = [&](const v1::Trial& trial) {
+    double last = std::numeric_limits<double>::infinity();
+    const auto look = [&](const v1::Measurement& point) {
+      const auto value = point.metrics().find(subject.metric);
+      if (value == point.metrics().end() || !std::isfinite(value->second)) return;
+      last = subject.maximize() ? -value->second : value->second;
+    };
+    for (const v1::Measurement& point : trial.measurements()) look(point);
+    if (trial.has_final_measurement()) look(trial.final_measurement());
+    return last;
+  };
+  std::vector<std::pair<double, const v1::Trial*>> ranks;
+  for (const v1::Trial& trial : trials) ranks.emplace_back(loss(trial), &trial);
+  std::stable_sort(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<const v1::Trial*> ranked;
+  for (const auto& [rank, trial] : ranks) ranked.push_back(trial);
+  return ranked;
+}
+
+}  // namespace
+
+Figure Curves(const Subject& subject, const std::vector<v1::Trial>& several) {
+  const std::vector<const v1::Trial*> trials = Ranked(subject, several);
   Figure figure{.kind = "curves", .title = absl::StrCat("Learning curves of ", Shown(subject.id))};
   Panel panel;
   const std::string& unit = subject.study.spec().resource().unit();
@@ -478,20 +507,20 @@ Figure Curves(const Subject& subject, const std::vector<v1::Trial>& trials) {
   std::vector<Layer> curves;
   bool infeasible = false;
   for (std::size_t i = 0; i < trials.size(); ++i) {
-    Layer curve = CurveOf(trials[i], subject.metric);
+    Layer curve = CurveOf(*trials[i], subject.metric);
     if (curve.x.empty()) continue;
     all.insert(all.end(), curve.y.begin(), curve.y.end());
-    if (trials[i].has_feasible() && !trials[i].feasible()) {
+    if (trials[i]->has_feasible() && !trials[i]->feasible()) {
       curve.meaning = Meaning::kInfeasible;
       curve.name = infeasible ? "" : "beyond a bound";
     } else {
       curve.shade = Shade(i, trials.size());
     }
     infeasible |= curve.meaning == Meaning::kInfeasible;
-    if (trials[i].state() == v1::Trial::PRUNED) {
+    if (trials[i]->state() == v1::Trial::PRUNED) {
       ends.x.push_back(curve.x.back());
       ends.y.push_back(curve.y.back());
-      ends.trials.push_back(trials[i].number());
+      ends.trials.push_back(trials[i]->number());
     }
     curves.push_back(std::move(curve));
   }

@@ -454,15 +454,36 @@ std::string LinesText(const Subject& subject, std::size_t drawn, std::size_t all
 
 }  // namespace
 
+namespace {
+
+// Returns the axis of the metric, whose ends are values of trials: they are read as results.
+Axis AxisOfValues(const Subject& subject, const std::vector<std::size_t>& rows) {
+  Axis axis = subject.ValueAxis();
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  for (const std::size_t row : rows) {
+    const double value = subject.values()[row];
+    if (!std::isfinite(value) || IsOutside(axis, value, subject.maximize())) continue;
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  if (low < high) {
+    axis.min = low;
+    axis.max = high;
+  }
+  return axis;
+}
+
+}  // namespace
+
 Figure Parallel(const Subject& subject, const std::vector<ParameterAxis>& axes) {
   Figure figure{.kind = "parallel", .title = absl::StrCat("Settings and values of ", Shown(subject.id))};
   Panel panel;
-  const Axis metric = subject.ValueAxis();
   std::vector<std::size_t> rows;
   for (std::size_t row = 0; row < subject.trials.rows(); ++row) {
     if (HasResult(subject, row)) rows.push_back(row);
   }
   const std::vector<double>& values = subject.values();
+  const Axis metric = AxisOfValues(subject, rows);
   // The best come first, then those that were stopped early, and infeasible ones last.
   const auto late = [&](std::size_t row) { return !subject.feasible(row) ? 2 : StoppedEarly(subject, row) ? 1 : 0; };
   std::stable_sort(rows.begin(), rows.end(), [&](std::size_t a, std::size_t b) {

@@ -20,6 +20,8 @@ struct Subject {
   v1::Study study;
   TrialColumns trials;
   std::string metric;  // Name of the metric that is looked at.
+  // Seconds since the epoch at which the trials were read, which is where those that run end; absent: where others do.
+  std::optional<double> now = std::nullopt;
 
   // Returns what the study says of the metric; nullptr: it is none of the study's metrics.
   const v1::MetricSpec* spec() const;

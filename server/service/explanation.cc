@@ -206,9 +206,14 @@ v1::ExplainTrialResponse Explain(const std::string& metric, v1::Trial trial, con
   const auto actual = trial.final_measurement().metrics().find(metric);
   if (actual != trial.final_measurement().metrics().end()) {
     say("result: ", metric, " = ", study::FormatDouble(actual->second));
-    if (predicted && sd->second > 0) {
-      out.set_surprise((actual->second - mean->second) / sd->second);
-      say(absl::StrFormat("the prediction was off by %+.2f standard deviations", out.surprise()));
+    // A result has the noise of a result, too.
+    const auto noise = why.details().find("noise_sd");
+    const bool noisy = noise != why.details().end() && noise->second > 0;
+    const double deviation = predicted ? std::hypot(sd->second, noisy ? noise->second : 0.0) : 0.0;
+    if (deviation > 0) {
+      out.set_surprise((actual->second - mean->second) / deviation);
+      say(absl::StrFormat("the prediction was off by %+.2f standard deviations%s", out.surprise(),
+                          noisy ? ", its own and the noise's together" : ""));
     }
   }
   *out.mutable_trial() = std::move(trial);

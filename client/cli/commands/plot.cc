@@ -3,6 +3,7 @@
 #include <cmath>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/show.h"
 #include "client/plot/figures.h"
@@ -264,9 +267,9 @@ absl::StatusOr<int> PlotEdf(Context& context) {
 
 absl::StatusOr<int> PlotTimeline(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const Target target, TargetOf(context));
-  LUTHIER_ASSIGN_OR_RETURN(
-      const plot::Subject subject,
-      Read(context, context.options().study, {"start_time", "end_time", "seconds", "attempts", "worker"}));
+  LUTHIER_ASSIGN_OR_RETURN(plot::Subject subject, Read(context, context.options().study,
+                                                       {"start_time", "end_time", "seconds", "attempts", "worker"}));
+  subject.now = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Trial> several, OfSeveralAttempts(context, subject));
   return Draw(context, target, plot::Timeline(subject, several));
 }

@@ -593,8 +593,8 @@ class Stored:
         """Returns why a trial's setting was tried and what came of it. Raises NotFound.
 
         `sentences` are for people; `designer`, `origin` and `details` say who chose it; `predicted` is the Prediction
-        of the model that did, None where none did, and `surprise` how many of its standard deviations the result lies
-        above it. In a study with several metrics `expectations` has for each, by name, the Prediction of its model and
+        of the model that did, None where none did, and `surprise` how many standard deviations, its own and the noise's
+        together, the result lies above it. In a study with several metrics `expectations` has for each, by name, the Prediction of its model and
         the probability that it keeps its constraint; None where there is none.
         """
         request = _wire.message("ExplainTrialRequest")(name=self._trial_path(number))

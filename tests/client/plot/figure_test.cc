@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -484,6 +485,59 @@ TEST(FigureTest, AHistoryHasPausedTrialsWithTheirValuesSoFarAndNoneOfThemIsTheBe
 TEST(FigureTest, TheLegendOfATerminalIsOutsideOfTheFrame) {
   EXPECT_THAT(GnuplotScript(History(Made({1, 2}), {}), {.format = Drawing::Format::kText}),
               HasSubstr("set key tmargin"));
+}
+
+TEST(FigureTest, CurvesOfTrialsThatRunRankByTheirLastValues) {
+  const Subject subject = Made({4});
+  const Figure figure =
+      Curves(subject, {WithCurve(1, {9, 8}), WithCurve(2, {9, 2}), WithCurve(3, {1, 5}), WithCurve(4, {3, NAN})});
+  std::map<std::int64_t, double> shades;
+  for (const Layer& layer : figure.panels[0].layers) {
+    if (layer.mark == Mark::kLine && layer.shade && !layer.trials.empty()) shades[layer.trials[0]] = *layer.shade;
+  }
+  ASSERT_EQ(shades.size(), 4u);
+  EXPECT_GT(shades[2], shades[4]);
+  EXPECT_GT(shades[4], shades[3]) << "a NaN is no value: the last one is 3";
+  EXPECT_GT(shades[3], shades[1]);
+}
+
+TEST(FigureTest, TrialsThatRunDoSoUntilNow) {
+  Subject subject = Made({4, 1});
+  v1::GetTrialTableResponse page;
+  page.set_rows(2);
+  AddNumbers(&page, "number", {1, 2});
+  AddNumbers(&page, "start_time", {1000, 1010});
+  AddNumbers(&page, "end_time", {1005, NAN});
+  AddNumbers(&page, "seconds", {5, NAN});
+  AddNumbers(&page, "attempts", {1, 1});
+  AddWords(&page, "state", {"COMPLETE", "RUNNING"});
+  AddWords(&page, "worker", {"w", "v"});
+  subject.trials = {};
+  ASSERT_TRUE(subject.trials.Add(page).ok());
+  subject.now = 1030;
+  const Figure figure = Timeline(subject, {});
+  const Layer* const runs = Find(figure.panels[0], Meaning::kOpen);
+  ASSERT_NE(runs, nullptr);
+  EXPECT_THAT(runs->x, ElementsAre(10));
+  EXPECT_THAT(runs->x2, ElementsAre(30));
+  EXPECT_THAT(figure.caption, HasSubstr("in 30 seconds"));
+}
+
+TEST(FigureTest, AnAxisOfValuesEndsAtValues) {
+  const Subject subject = Mixed();
+  const auto axes = ParameterAxis::Of(subject, {}, 1);
+  ASSERT_TRUE(axes.ok());
+  const Figure figure = Parallel(subject, *axes);
+  double low = INFINITY, high = -INFINITY;
+  for (const Layer& layer : figure.panels[0].layers) {
+    for (size_t i = 0; i < layer.trials.size(); ++i) {
+      if (layer.x[i] != 1.0 || !std::isfinite(layer.y[i])) continue;
+      low = std::min(low, layer.y[i]);
+      high = std::max(high, layer.y[i]);
+    }
+  }
+  EXPECT_EQ(low, 0.0);
+  EXPECT_EQ(high, 1.0);
 }
 
 TEST(FigureTest, APauseIsAGapInTheTimeline) {

@@ -130,6 +130,9 @@ TEST(Explain, SaysHowFarThePredictionWasOff) {
   (*trial.mutable_provenance()->mutable_details())["predicted_sd"] = 0.5;
   const v1::ExplainTrialResponse explained = Explain("loss", trial);
   EXPECT_EQ(explained.surprise(), -2.0);
+  (*trial.mutable_provenance()->mutable_details())["noise_sd"] = 1.2;
+  EXPECT_NEAR(Explain("loss", trial).surprise(), -1.0 / 1.3, 1e-12) << "the root of 0.25 + 1.44";
+  trial.mutable_provenance()->mutable_details()->erase("noise_sd");
   EXPECT_EQ(explained.predicted().mean(), 1.5);
   EXPECT_THAT(Explained(trial),
               AllOf(HasSubstr("origin: acq: the model expects"), HasSubstr("off by -2.00 standard deviations")));

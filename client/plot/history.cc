@@ -296,21 +296,27 @@ void AddAttempts(const v1::Trial& trial, double first, double last, Runs* rows) 
   }
 }
 
+// Returns when the first trial began, and when the last one ended; those that run do so until now.
+std::pair<double, double> SpanOf(const Subject& subject) {
+  const std::vector<double>& starts = subject.trials.Numbers("start_time");
+  double first = std::numeric_limits<double>::infinity();
+  double last = -first;
+  for (std::size_t row = 0; row < subject.trials.rows(); ++row) {
+    if (!std::isfinite(starts[row])) continue;
+    const bool runs = subject.now && subject.trials.Word("state", row) == "RUNNING";
+    first = std::min(first, starts[row]);
+    last = std::max({last, starts[row], EndOf(subject, row, runs ? *subject.now : starts[row])});
+  }
+  return {first, last};
+}
+
 }  // namespace
 
 Figure Timeline(const Subject& subject, const std::vector<v1::Trial>& several) {
   Figure figure{.kind = "timeline", .title = absl::StrCat("When the trials of ", Shown(subject.id), " ran")};
   Panel panel;
   const std::vector<double>& starts = subject.trials.Numbers("start_time");
-  double first = std::numeric_limits<double>::infinity();
-  double last = -first;
-  for (std::size_t row = 0; row < subject.trials.rows(); ++row) {
-    if (!std::isfinite(starts[row])) continue;
-    first = std::min(first, starts[row]);
-    // Trials that run do so until now.
-    const bool runs = subject.now && subject.trials.Word("state", row) == "RUNNING";
-    last = std::max({last, starts[row], EndOf(subject, row, runs ? *subject.now : starts[row])});
-  }
+  const auto [first, last] = SpanOf(subject);
   Runs rows;
   std::map<std::int64_t, const v1::Trial*> attempts_of;
   for (const v1::Trial& trial : several) attempts_of[trial.number()] = &trial;

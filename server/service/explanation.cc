@@ -134,6 +134,34 @@ void ExplainMetrics(const study::StudySpec& spec, const study::Trial& trial, v1:
   if (!missed.empty()) out->add_sentences(absl::StrCat("not feasible: ", missed));
 }
 
+namespace {
+
+// Adds what the model expected of the metric, and the result with its distance from that.
+void ComparePrediction(const std::string& metric, const v1::Trial& trial, v1::ExplainTrialResponse* out) {
+  const auto& details = trial.provenance().details();
+  const auto mean = details.find("predicted_mean"), sd = details.find("predicted_sd");
+  const bool predicted = mean != details.end() && sd != details.end();
+  if (predicted) {
+    out->mutable_predicted()->set_mean(mean->second);
+    out->mutable_predicted()->set_sd(sd->second);
+    const auto p_feasible = details.find("p_feasible");
+    if (p_feasible != details.end()) out->mutable_predicted()->set_p_success(p_feasible->second);
+  }
+  const auto actual = trial.final_measurement().metrics().find(metric);
+  if (actual == trial.final_measurement().metrics().end()) return;
+  out->add_sentences(absl::StrCat("result: ", metric, " = ", study::FormatDouble(actual->second)));
+  // A result has the noise of a result, too.
+  const auto noise = details.find("noise_sd");
+  const bool noisy = noise != details.end() && noise->second > 0;
+  const double deviation = predicted ? std::hypot(sd->second, noisy ? noise->second : 0.0) : 0.0;
+  if (!(deviation > 0)) return;
+  out->set_surprise((actual->second - mean->second) / deviation);
+  out->add_sentences(absl::StrFormat("the prediction was off by %+.2f standard deviations%s", out->surprise(),
+                                     noisy ? ", its own and the noise's together" : ""));
+}
+
+}  // namespace
+
 v1::ExplainTrialResponse Explain(const std::string& metric, v1::Trial trial, const std::vector<std::string>& unused) {
   v1::ExplainTrialResponse out;
   const v1::Provenance& why = trial.provenance();
@@ -194,28 +222,7 @@ v1::ExplainTrialResponse Explain(const std::string& metric, v1::Trial trial, con
     say("gradient set aside: it contradicts the losses that the same worker reported; the losses are kept");
   }
   if (trial.stop_requested()) say("its end was asked for");
-  const auto mean = why.details().find("predicted_mean");
-  const auto sd = why.details().find("predicted_sd");
-  const bool predicted = mean != why.details().end() && sd != why.details().end();
-  if (predicted) {
-    out.mutable_predicted()->set_mean(mean->second);
-    out.mutable_predicted()->set_sd(sd->second);
-    const auto p_feasible = why.details().find("p_feasible");
-    if (p_feasible != why.details().end()) out.mutable_predicted()->set_p_success(p_feasible->second);
-  }
-  const auto actual = trial.final_measurement().metrics().find(metric);
-  if (actual != trial.final_measurement().metrics().end()) {
-    say("result: ", metric, " = ", study::FormatDouble(actual->second));
-    // A result has the noise of a result, too.
-    const auto noise = why.details().find("noise_sd");
-    const bool noisy = noise != why.details().end() && noise->second > 0;
-    const double deviation = predicted ? std::hypot(sd->second, noisy ? noise->second : 0.0) : 0.0;
-    if (deviation > 0) {
-      out.set_surprise((actual->second - mean->second) / deviation);
-      say(absl::StrFormat("the prediction was off by %+.2f standard deviations%s", out.surprise(),
-                          noisy ? ", its own and the noise's together" : ""));
-    }
-  }
+  ComparePrediction(metric, trial, &out);
   *out.mutable_trial() = std::move(trial);
   return out;
 }

@@ -6,6 +6,7 @@ import { call, takeToken, type Json } from "./api";
 import { Compare, ENDED } from "./compare";
 import { Create } from "./create";
 import { short } from "./figure";
+import { Held, type HeldTrial } from "./held";
 import { mainMetric, objectivesOf } from "./metrics";
 import { ago, AskToken, Failure, href, setQuery, State, studyHref, useLoaded, usePlace, useTitle, type Place } from "./parts";
 import type { Recommended } from "./recommended";
@@ -160,26 +161,24 @@ const MOST_AT_WORK = 20; // Studies whose running trials are looked up.
 const MOST_HELD = 200; // Running trials of a study that are looked up.
 const MOST_NAMED = 6; // Trials of a worker that are named.
 
-/** The trials that workers hold, by worker, as far as a few studies tell. */
-async function heldTrials(workers: Json[], studies: Json[], signal: AbortSignal): Promise<Map<string, { study: string; number: number }[]>> {
-  const atWork = studies.filter((s) => Number(s["trials"]?.running ?? 0) > 0).slice(0, MOST_AT_WORK), held = new Map<string, { study: string; number: number }[]>();
-  let left = workers.reduce((sum, w) => sum + Number(w["leases"] ?? 0), 0);
-  for (const study of atWork) {
-    if (left <= 0) break;
+/** The trials that workers hold, as far as a few studies tell. */
+async function heldTrials(workers: Json[], studies: Json[], signal: AbortSignal): Promise<Held> {
+  const held = new Held(workers);
+  for (const study of studies.filter((s) => Number(s["trials"]?.running ?? 0) > 0).slice(0, MOST_AT_WORK)) {
+    if (!held.misses) break;
     const parent = String(study["name"]);
     // A study that was deleted just now, or is damaged, tells nothing.
     const answer = await call("StudyService/ListTrials", { parent, pageSize: MOST_HELD, states: ["RUNNING"] }, signal).catch(() => ({}) as Json);
-    for (const trial of (answer["trials"] ?? []) as Json[]) {
-      const worker = String(((trial["attempts"] ?? []) as Json[]).at(-1)?.["worker"] ?? "");
-      --left;
-      held.set(worker, [...(held.get(worker) ?? []), { study: parent, number: Number(trial["number"]) }]);
-    }
+    held.add(parent, (answer["trials"] ?? []) as Json[]);
   }
   return held;
 }
 
+// What came of trials that were granted to a worker, as `luthier worker list` has it: with those that it holds they add up.
+const OUTCOMES: [string, string][] = [["granted", "granted"], ["completed", "complete"], ["pruned", "stopped early"], ["paused", "paused"], ["failed", "failed"], ["released", "given back"], ["expired", "expired"], ["cancelled", "cancelled"]];
+
 /** How many trials a worker holds, with links to them. */
-function Held({ worker, trials }: { worker: Json; trials: { study: string; number: number }[] }): JSX.Element {
+function HeldCell({ worker, trials }: { worker: Json; trials: HeldTrial[] }): JSX.Element {
   const count = Number(worker["leases"] ?? 0), shown = trials.slice(0, Math.min(count, MOST_NAMED));
   return <td>{count}{shown.map(({ study, number }, i) => <span key={`${study} ${number}`}>{i === 0 ? ": " : ", "}<a class="one" href={studyHref(study, "trials", number)}>{study.split("/")[3]} {number}</a></span>)}{shown.length > 0 && shown.length < count && " …"}</td>;
 }
@@ -209,9 +208,9 @@ function Workers(): JSX.Element {
       <h2>Workers that asked since the coordinator started</h2>
       {workers.length === 0 ? <p>None has asked. Start one: <code>luthier-worker --server {location.hostname}:7790</code>, where 7790 is the port of <code>luthierd --listen</code>. A page of <code>luthier ui --db</code> has no workers: end it, then <code>luthier run</code> goes on with the study.</p> : (
         <div class="scroll" tabIndex={0} role="region" aria-label="Workers"><table>
-          <thead><tr>{["worker", "last heard of", "holds", "granted", "complete", "failed", "expired", "gets no trials of"].map((h) => <th key={h} scope="col">{h}</th>)}</tr></thead>
+          <thead><tr>{["worker", "last heard of", "holds", ...OUTCOMES.map(([, words]) => words), "gets no trials of"].map((h) => <th key={h} scope="col">{h}</th>)}</tr></thead>
           <tbody>{workers.map((w) => (
-            <tr key={w["name"]}><td>{w["name"]}</td><td>{ago(w["lastSeen"])}</td><Held worker={w} trials={value.held.get(w["name"]) ?? []} />{["granted", "completed", "failed", "expired"].map((f) => <td key={f} class="number">{w[f] ?? 0}</td>)}
+            <tr key={w["name"]}><td>{w["name"]}</td><td>{ago(w["lastSeen"])}</td><HeldCell worker={w} trials={value.held.of(String(w["name"]))} />{OUTCOMES.map(([f]) => <td key={f} class="number">{w[f] ?? 0}</td>)}
               <td>{((w["rests"] ?? []) as Json[]).map((r) => `${r["study"].split("/")[3]}: ${r["failure"]}`).join("; ")}</td></tr>))}</tbody>
         </table></div>
       )}

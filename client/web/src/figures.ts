@@ -683,7 +683,19 @@ export function medianCurve(lines: { x: number[]; y: number[] }[]): { x: number[
   return out;
 }
 
-export function curves(s: Subject, trials: Json[]): Figure {
+/** Returns trials from the best to the worst: those without a result by the last number that they reported. */
+function ranked(s: Subject, trials: Json[]): Json[] {
+  const value = values(s), sign = maximize(s) ? -1 : 1;
+  const rank = new Map(trials.map((trial) => {
+    const own = value[Number(trial["number"]) - 1] ?? NaN, last = Number.isFinite(own) ? own : curveOf(trial, s.metric).y.filter((v) => Number.isFinite(v)).at(-1);
+    return [trial, last === undefined ? Infinity : sign * last];
+  }));
+  const compare = (a: number, b: number) => (a < b ? -1 : a > b ? 1 : 0);
+  return [...trials].sort((a, b) => compare(rank.get(a)!, rank.get(b)!) || Number(a["number"]) - Number(b["number"]));
+}
+
+export function curves(s: Subject, given: Json[]): Figure {
+  const trials = ranked(s, given);
   const lines: Layer[] = [], drawn: { x: number[]; y: number[] }[] = [];
   const ends = made("pruned", "stopped early"), best = bestRow(s) + 1;
   const all: number[] = [];
@@ -719,15 +731,15 @@ export function curves(s: Subject, trials: Json[]): Figure {
     (lasts ? ` The median ends where fewer than half of the trials that began are left, or fewer than three.` : ""), [panel]);
 }
 
-/** When trials ran, in a row for each worker. */
-export function timeline(s: Subject, several: Json[] = []): Figure {
+/** When trials ran, in a row for each worker. `now`: the time in seconds since 1970, up to which trials run that have not ended. */
+export function timeline(s: Subject, several: Json[] = [], now = Date.now() / 1000): Figure {
   const start = s.table.number("start_time"), end = s.table.number("end_time"), took = s.table.number("seconds"), attempts = s.table.number("attempts");
   const known = new Map(several.map((trial) => [Number(trial["number"]), (trial["attempts"] ?? []) as Json[]]));
   let first = Infinity, last = -Infinity;
   for (let row = 0; row < s.table.rows; ++row) {
     if (!Number.isFinite(start[row]) || s.table.state(row) === "") continue;
     first = Math.min(first, start[row]!);
-    last = Math.max(last, start[row]!, Number.isFinite(end[row]) ? end[row]! : start[row]! + (Number.isFinite(took[row]) ? took[row]! : 0));
+    last = Math.max(last, start[row]!, s.table.state(row) === "RUNNING" ? now : Number.isFinite(end[row]) ? end[row]! : start[row]! + (Number.isFinite(took[row]) ? took[row]! : 0));
   }
   const span = last - first;
   const [unit, seconds] = span > 172800 ? ["days", 86400] as const : span > 7200 ? ["hours", 3600] as const : span > 120 ? ["minutes", 60] as const : ["seconds", 1] as const;
@@ -773,7 +785,7 @@ export function timeline(s: Subject, several: Json[] = []): Figure {
     }
     if (attempts[row]! > 1) ++unknown;
     // One attempt ended after its time, whenever the trial became final.
-    const to = attempts[row] === 1 && Number.isFinite(took[row]) ? start[row]! + took[row]! : Number.isFinite(end[row]) ? end[row]! : last;
+    const to = s.table.state(row) === "RUNNING" ? last : attempts[row] === 1 && Number.isFinite(took[row]) ? start[row]! + took[row]! : Number.isFinite(end[row]) ? end[row]! : last;
     add(state, s.table.word("worker", row) || "nobody", start[row]!, to, row + 1);
   }
   const panel: Panel = {

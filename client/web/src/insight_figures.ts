@@ -10,15 +10,24 @@ const figure = (kind: string, title: string, caption: string, panels: Figure["pa
 
 const valueOf = (trial: Json, metric: string): number => Number(trial["finalMeasurement"]?.metrics?.[metric] ?? NaN);
 
+/** Returns the standard deviation of a result around what the model expected of it, given that of the expectation alone: where results
+ * are noisy that of one result comes on top. `details`: of the trial's provenance. */
+export function deviationOf(details: Json, sd: number): number {
+  const noise = details["predicted_mean"] === undefined ? 0 : Number(details["noise_sd"] ?? 0);
+  return noise > 0 && Number.isFinite(noise) ? Math.hypot(sd, noise) : sd;
+}
+
 /** What the model expected of each trial before it was tried, and what came. Null: no trial was expected anything of. */
 export function expected(s: Subject, trials: Json[]): Figure | null {
   const x: number[] = [], y: number[] = [], low: number[] = [], high: number[] = [], numbers: number[] = [];
-  let inside = 0;
+  let inside = 0, noisy = false;
   for (const trial of trials) {
     const details = (trial["provenance"]?.details ?? {}) as Json;
     // Of several metrics each has its own model.
-    const mean = Number(details["predicted_mean"] ?? details[`mean.${s.metric}`] ?? NaN), sd = Number(details["predicted_sd"] ?? details[`sd.${s.metric}`] ?? NaN), came = valueOf(trial, s.metric);
-    if (!Number.isFinite(mean) || !Number.isFinite(sd) || !Number.isFinite(came)) continue;
+    const mean = Number(details["predicted_mean"] ?? details[`mean.${s.metric}`] ?? NaN), of = Number(details["predicted_sd"] ?? details[`sd.${s.metric}`] ?? NaN), came = valueOf(trial, s.metric);
+    if (!Number.isFinite(mean) || !Number.isFinite(of) || !Number.isFinite(came)) continue;
+    const sd = deviationOf(details, of);
+    noisy ||= sd > of;
     x.push(mean);
     y.push(came);
     low.push(mean - 2 * sd);
@@ -39,7 +48,7 @@ export function expected(s: Subject, trials: Json[]): Figure | null {
     { mark: "points", role: "trial", name: "a trial", x, y, trials: numbers },
   ];
   const share = Math.round((100 * inside) / x.length);
-  return figure("expected", "Expected and came", `${inside} of ${x.length} values (${share} %) came within two deviations of what the model had expected before; about 95 % do where it judges itself well.` + (x.length >= 20 && share < 80 ? " This one is too sure of itself." : "") +
+  return figure("expected", "Expected and came", `${inside} of ${x.length} values (${share} %) came within two deviations of what the model had expected before; about 95 % do where it judges itself well.` + (noisy ? " Results are noisy, so that a deviation is that of the expectation and that of one result together." : "") + (x.length >= 20 && share < 80 ? " This one is too sure of itself." : "") +
     (trials.length > x.length ? " Trials that no model expected anything of are not here: the first ones, and steps of climbs." : ""),
     [{ x: { ...across, label: `${s.metric} that was expected` }, y: { ...up, label: `${s.metric} that came` }, layers }]);
 }

@@ -137,13 +137,17 @@ function Why({ study }: { study: Json }): JSX.Element | null {
   );
 }
 
+const MOST_OF_MESSAGE = 300; // Characters of a failure in the head.
+
 /** The last trial that failed, in a study where all did. */
 function LastFailed({ name, study }: { name: string; study: Json }): JSX.Element | null {
   const failed = Number(study["trials"]?.failed ?? 0), ended = Number(study["trials"]?.complete ?? 0) + Number(study["trials"]?.pruned ?? 0), asks = failed > 0 && ended === 0;
   const { value } = useLoaded(async (signal) => (asks ? call("StudyService/ListTrials", { parent: name, pageSize: 1, states: ["FAILED"], orderBy: "number desc" }, signal) : null), [name, failed, asks]);
   const last = ((value?.["trials"] ?? []) as Json[])[0];
   if (!asks || last === undefined) return null;
-  return <>; <a href={studyHref(name, "trials", String(last["number"]))}>trial {last["number"]}</a> failed last, and says why</>;
+  const all = Object.values((study["trials"] ?? {}) as Record<string, unknown>).reduce((sum: number, n) => sum + Number(n), 0) === failed;
+  const message = String(last["failure"]?.message ?? "").trim().split("\n").at(-1)!, cut = [...message].length > MOST_OF_MESSAGE ? [...message].slice(0, MOST_OF_MESSAGE).join("") + "…" : message;
+  return <>; {failed === 1 ? "" : all ? `all ${failed} failed, ` : `${failed} failed, `}{failed > 1 && "the last of them "}<a href={studyHref(name, "trials", String(last["number"]))}>trial {last["number"]}</a>{failed === 1 && " failed"}: <strong>{String(last["failure"]?.reason || "no reason given")}</strong>{cut && <>, <bdi>{cut}</bdi></>}</>;
 }
 
 function Counts({ study }: { study: Json }): JSX.Element {
@@ -496,7 +500,11 @@ const MOST_SEVERAL = 1000; // Trials of several attempts whose attempts are draw
 function Timeline({ s, version, place, open }: Shown): JSX.Element {
   const [trials, setTrials] = useState<Json[] | null>(null);
   const [box, near] = useNear();
-  const turn = useTurn(version, 15);
+  const turn = useTurn(version, 15), [time, setTime] = useState(0), runs = Number(s.study["trials"]?.running ?? 0) > 0;
+  useEffect(() => { // Bars of trials that run grow, whether or not these report.
+    const timer = runs && near ? setInterval(() => setTime((n) => n + 1), 5000) : 0;
+    return () => clearInterval(timer);
+  }, [runs, near]);
   useEffect(() => {
     const stop = new AbortController(), attempts = s.table.number("attempts");
     let first = 0, last = 0, count = 0;
@@ -519,7 +527,7 @@ function Timeline({ s, version, place, open }: Shown): JSX.Element {
   }, [near, turn]);
   return (
     <div ref={box}>
-      {trials === null ? <div class="faint" style={{ minHeight: 160 }}>loading…</div> : <LazyPlot make={() => figures.timeline(s, trials)} inputs={[version, place.query.get("at"), trials]} height={Math.min(800, 120 + 24 * Math.max(1, s.table.wordsIn("worker").length))} onTrial={open} />}
+      {trials === null ? <div class="faint" style={{ minHeight: 160 }}>loading…</div> : <LazyPlot make={() => figures.timeline(s, trials)} inputs={[version, place.query.get("at"), trials, time]} height={Math.min(800, 120 + 24 * Math.max(1, s.table.wordsIn("worker").length))} onTrial={open} />}
     </div>
   );
 }
@@ -577,7 +585,7 @@ function Plots({ name, study, table, version, whole, place, recommended }: OfStu
       )}
       {any && objectives.length > 1 && <Section title="Front"><Front {...shown} objectives={objectives} /></Section>}
       <Section title="History"><LazyPlot make={() => figures.history(s)} inputs={inputs} height={340} onTrial={open} /></Section>
-      {whole && !any && <p>The other figures come with the first result.</p>}
+      {whole && !any && <p>{["COMPLETED", "CANCELLED", "STOPPED"].includes(String(study["state"])) && Number(study["trials"]?.running ?? 0) === 0 ? "No trial has a result, and the study has ended: there are no other figures." : "The other figures come with the first result."}</p>}
       {any && (
         <>
           <Section title="Settings and values"><LazyPlot make={() => figures.parallel(s, coordinates)} inputs={inputs} height={340} onTrial={open} /></Section>

@@ -5,6 +5,7 @@ import { call, requestId, type Json } from "./api";
 import { mainMetric } from "./metrics";
 import { short, type Figure, type Layer } from "./figure";
 import { curveOf } from "./figures";
+import { deviationOf } from "./insight_figures";
 import { Action, Failure, href, Plot, Section, State, studyHref, time, useLoaded } from "./parts";
 
 /** Returns a text whose numbers have as many digits as one reads. */
@@ -79,7 +80,9 @@ export function TrialPage({ study, number, recommended }: { study: Json; number:
   const open = ["RUNNING", "PENDING", "PAUSED"].includes(trial["state"]);
   const gradient = gradientFigure(trial, study["spec"].space as Json[]), curve = curveFigure(trial, metric);
   const link = (n: unknown) => <a href={studyHref(parent, "trials", String(n))}>trial {String(n)}</a>;
-  const came = result[metric], seconds = secondsOf(trial);
+  const came = result[metric], seconds = secondsOf(trial), details = (provenance["details"] ?? {}) as Json;
+  const mean = Number(why["predicted"]?.mean ?? 0), sd = Number(why["predicted"]?.sd ?? 0), deviation = deviationOf(details, sd);
+  const surprise = why["surprise"] === undefined ? NaN : deviation > sd ? (Number(came) - mean) / deviation : Number(why["surprise"]);
   const given = (trial["parameters"] ?? {}) as Json, order = new Map(((study["spec"].space ?? []) as Json[]).map((p, i) => [String(p["name"]), i]));
   const settings = Object.entries(given).sort(([a], [b]) => (order.get(a) ?? 0) - (order.get(b) ?? 0)).map(([k, v]) => [k, text(v)] as [string, string]);
   return (
@@ -103,9 +106,9 @@ export function TrialPage({ study, number, recommended }: { study: Json; number:
       <Section title="Why this point">
         {((why["sentences"] ?? []) as string[]).filter((sentence) => !isTold(sentence)).map((sentence) => <p key={sentence}>{readable(sentence)}</p>)}
         {why["predicted"] && (
-          <p>The model expected <strong>{short(Number(why["predicted"].mean ?? 0))} ± {short(Number(why["predicted"].sd ?? 0))}</strong>
+          <p>The model expected <strong>{short(mean)} ± {short(sd)}</strong>{deviation > sd && <>, where one result is off by {short(Number(details["noise_sd"]))}</>}
             {came !== undefined && <> and <strong>{short(Number(came))}</strong> came</>}
-            {why["surprise"] !== undefined && <>, {short(Math.abs(Number(why["surprise"])))} deviations {Number(why["surprise"]) > 0 ? "above" : "below"} the expectation</>}.</p>
+            {Number.isFinite(surprise) && <>, {short(Math.abs(surprise))} deviations{deviation > sd && " of such a result"} {surprise > 0 ? "above" : "below"} the expectation</>}.</p>
         )}
         <details><summary>All that the search noted, for experts</summary><Pairs caption="All that the search noted" of={[["designer", text(provenance["designer"] ?? "")], ["origin", text(provenance["origin"] ?? "")], ...(provenance["askIndex"] !== undefined ? [["number of the suggestion", text(provenance["askIndex"])] as [string, string]] : []), ["made in knowledge of the log up to event", text(provenance["prefixSeq"] ?? "0")], ["seed of the study", text(study["spec"].seed ?? "0")],
           ...Object.entries(provenance["details"] ?? {}).map(([k, v]) => [k, text(Number(v))] as [string, string])]} /></details>

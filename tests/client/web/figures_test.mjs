@@ -305,4 +305,40 @@ const curve = (number, steps, values, more = {}) => ({ number: String(number), s
   assert.equal(words.workerCommand(study({ spec: { pool: "a100" } }), "box"), "luthier-worker --server box:7790 --pool a100");
   assert.equal(words.algorithmOf({ spec: { algorithm: { auto: {} } }, resolvedAlgorithm: { cmaEs: {} } }), "cma_es");
 }
+{
+  // Trials of expired leases, in studies that come first, take no place of those that a worker holds.
+  const { Held } = await bundled("held.ts"), runs = (number, worker) => ({ number: String(number), attempts: [{ worker: "before" }, { worker }] });
+  const held = new Held([{ name: "w", leases: 2 }, { name: "idle" }]);
+  held.add("a", [1, 2, 3].map((n) => runs(n, "gone")).concat([runs(4, "idle")]));
+  assert.equal(held.misses, true, "w holds two, wherever they are");
+  held.add("z", [runs(7, "w"), runs(8, "w")]);
+  assert.deepEqual(held.of("w"), [{ study: "z", number: 7 }, { study: "z", number: 8 }]);
+  assert.deepEqual([held.of("gone"), held.of("idle"), held.misses], [[], [], false]);
+}
+{
+  // What one result is off by widens what the model expected of a trial, for bars, counts and words.
+  const s = tabled({}, []), trial = (n, came, noise) => ({ number: String(n), provenance: { details: { predicted_mean: 1, predicted_sd: 0.3, ...(noise ? { noise_sd: noise } : {}) } }, finalMeasurement: { metrics: { y: came } } });
+  const noisy = insights.expected(s, [trial(1, 1.9, 0.4), trial(2, 2.1, 0.4), trial(3, 1.9)]);
+  assert.match(noisy.caption, /^1 of 3 values .* Results are noisy, so that a deviation is that of the expectation and that of one result together\./);
+  const bars = layer(noisy, "model"), of = Object.fromEntries(Array.from(bars.y, (y, i) => [`${y} ${bars.x2[i].toFixed(6)}`, bars.x[i]]));
+  assert.ok(Math.abs(of["2.1 2.000000"]) < 1e-12 && "1.9 1.600000" in of, "two deviations are 1.0 where results are noisy, else 0.6");
+  assert.doesNotMatch(insights.expected(s, [trial(1, 1.1)]).caption, /noisy/);
+  assert.equal(insights.deviationOf({ predicted_mean: 0, noise_sd: 0.4 }, 0.3), 0.5);
+  assert.equal(insights.deviationOf({ "mean.y": 0, noise_sd: 0.4 }, 0.3), 0.3, "the noise is that of the only objective");
+}
+{
+  // Trials that run have the rank of the last finite number that they reported, by the study's goal.
+  for (const [goal, order] of [["MINIMIZE", [3, 1, 2]], ["MAXIMIZE", [2, 1, 3]]]) {
+    const s = tabled({}, ["RUNNING", "RUNNING", "RUNNING"], { metric: { name: "y", goal } });
+    const trials = [[9, 5], [1, 8, NaN], [4, 2]].map((values, i) => curve(i + 1, values.map((_, k) => k + 1), values, { state: "RUNNING" }));
+    const lines = figures.curves(s, trials).panels[0].layers.filter((l) => l.role === "shaded").sort((a, b) => b.shade - a.shade);
+    assert.deepEqual(lines.map((l) => [l.trials[0], l.shade]), order.map((n, i) => [n, 1 - i / 2]), goal);
+  }
+}
+{
+  // Where trials run and none has ended, the time is that up to now.
+  const s = tabled({ start_time: [1e9, 1e9, 1e9 + 30], seconds: [NaN, 0, NaN], attempts: [1, 1, 1], worker: ["w", "w", "v"] }, ["RUNNING", "RUNNING", "RUNNING"]);
+  const [boxes] = figures.timeline(s, [], 1e9 + 90).panels[0].layers;
+  assert.deepEqual([[...boxes.trials], [...boxes.x], [...boxes.x2]], [[1, 2, 3], [0, 0, 30], [90, 90, 90]]);
+}
 console.log("figures keep to the bounds");

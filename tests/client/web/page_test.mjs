@@ -256,6 +256,9 @@ await test("workers name the trials that they hold, with links to them", async (
   const page = await open("/workers");
   const row = page.locator("tr", { hasText: "browser-test" }), number = held[1].trial.number;
   await row.getByRole("link", { name: `constant ${number}`, exact: true }).waitFor();
+  const cells = (await row.locator("td").allTextContents()).map(Number);
+  assert.deepEqual((await page.locator("main th").allTextContents()).slice(3, -1), ["granted", "complete", "stopped early", "paused", "failed", "given back", "expired", "cancelled"]);
+  assert.equal(cells[3], 2 + cells.slice(4, 11).reduce((a, b) => a + b), "what was granted is held, or came to something");
   assert.match(await row.locator("td").nth(2).textContent(), new RegExp(`^\\d+: .*constant ${held[0].trial.number}, constant ${number}`));
   await row.getByRole("link", { name: `constant ${number}`, exact: true }).click();
   await page.waitForFunction((n) => location.hash === `#/studies/default/constant/trials/${n}`, number);
@@ -263,6 +266,16 @@ await test("workers name the trials that they hold, with links to them", async (
   await page.goto(`${server.url}/#/workers`);
   await row.waitFor();
   await page.waitForFunction(() => !document.querySelector("table")?.textContent.includes("constant "));
+  await page.close();
+});
+
+await test("where all trials failed the head says why, and that no figures will come once the study has ended", async () => {
+  const page = await open("/studies/default/failed");
+  await page.getByText("all 4 failed, the last of them").waitFor();
+  assert.match(await page.locator("header").textContent(), /trial 4: DIVERGED, <img src=x/);
+  await page.getByText("The other figures come with the first result.").waitFor();
+  await call("StudyService/StopStudy", { name: name("failed") });
+  await page.getByText("No trial has a result, and the study has ended: there are no other figures.").waitFor();
   await page.close();
 });
 

@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { call, idOf, type Json } from "./api";
 import { Table } from "./columns";
-import { bestLine, edf, metricAxis, shares, type Subject } from "./figures";
+import { bestLine, betterWords, cutWords, edf, sharedAxis, shares, type Subject } from "./figures";
 import { short, type Figure, type Layer } from "./figure";
 import { aims, mainMetric, objectivesOf } from "./metrics";
 import { algorithmOf } from "./words";
@@ -20,18 +20,25 @@ const titleOf = (study: Json): string => String(study["spec"].displayName || idO
 
 /** Best values so far, by trial or by time, a line for each study. */
 function bests(all: Compared[], by: string): Figure {
-  const layers: Layer[] = [], values: number[] = [];
+  const layers: Layer[] = [], values: number[][] = [], subjects = all.map(subjectOf);
+  const metrics = new Set(subjects.map((s) => s.metric)).size;
   all.forEach((one, i) => {
     const { study, table } = one, line = bestLine(subjectOf(one));
     const times = table.number("end_time");
     const begin = table.number("start_time").reduce((least, t) => Math.min(least, Number.isFinite(t) ? t : Infinity), Infinity);
     const x = by === "time" ? line.trials.map((n) => (times[n - 1]! - begin) / 60) : line.x;
-    values.push(...line.y);
+    values.push(line.y);
     if (x.length > 0) layers.push({ mark: "steps", role: "shaded", series: i, name: titleOf(study).slice(0, 60), x, y: line.y, trials: line.trials });
   });
-  const most = all[0] !== undefined && objectivesOf(all[0].study)[0]?.goal === "MAXIMIZE";
-  const panel = { x: { label: by === "time" ? "minutes since the first trial began" : "trial", whole: by === "trial" }, y: metricAxis(all[0] === undefined ? "" : mainMetric(all[0].study), values, most), layers, ...(layers.length === 0 ? { empty: "no trial is complete" } : {}) };
-  return { kind: "compare", title: "Best so far", caption: all.map((c) => `${titleOf(c.study).slice(0, 60)}: ${c.study["bestValue"] === undefined ? "no value" : short(Number(c.study["bestValue"]))}`).join("; ") + ".", columns: 1, panels: [panel] };
+  const y = all.length === 0 ? { label: "" } : sharedAxis(subjects, values);
+  const panel = { x: { label: by === "time" ? "minutes since the first trial began" : "trial", whole: by === "trial" }, y, layers, ...(layers.length === 0 ? { empty: "no trial is complete" } : {}) };
+  // What is drawn is said: of several objectives a study has no best trial, but its line is that of the first one.
+  const told = all.map((c, i) => {
+    const one = objectivesOf(c.study).length > 1 ? `${mainMetric(c.study)}, the first of ${objectivesOf(c.study).length} objectives, ` : metrics > 1 ? `${mainMetric(c.study)} ` : "";
+    return `${titleOf(c.study).slice(0, 60)}: ${values[i]!.length === 0 ? "no value" : one + short(values[i]!.at(-1)!)}`;
+  });
+  const caption = `${told.join("; ")}.${layers.length > 1 ? betterWords(subjects, "y") : ""}${cutWords(y, values.map((v, i) => ({ name: titleOf(all[i]!.study).slice(0, 60), values: v })), "steps")}`;
+  return { kind: "compare", title: "Best so far", caption, columns: 1, panels: [panel] };
 }
 
 /** How good the trials of each study are, whichever came first. */

@@ -284,7 +284,7 @@ export function history(s: Subject): Figure {
 
 const MOST_STEPS = 2000; // Of a curve of shares: more would be closer than a picture shows.
 
-interface Shares { stamp: string; count: number; x: number[]; y: number[] }
+interface Shares { stamp: string; count: number; pruned: number; paused: number; running: number; x: number[]; y: number[] }
 const shared = new WeakMap<Table, Shares>();
 
 /** Returns the values of the trials within the bounds, the best first, and the share of trials that are at least as good as each:
@@ -293,11 +293,17 @@ export function shares(s: Subject): Shares {
   const stamp = `${s.table.version} ${s.metric}`, before = shared.get(s.table);
   if (before !== undefined && before.stamp === stamp) return before;
   const value = values(s), meets = bounds(s), numbers = new Float64Array(s.table.rows);
+  const early = { PRUNED: 0, PAUSED: 0, RUNNING: 0 } as Record<string, number>;
   let count = 0;
-  for (let row = 0; row < s.table.rows; ++row) if (Number.isFinite(value[row]) && s.table.exists(row) && meets(row)) numbers[count++] = value[row]!;
+  for (let row = 0; row < s.table.rows; ++row) {
+    if (!Number.isFinite(value[row]) || !s.table.exists(row) || !meets(row)) continue;
+    numbers[count++] = value[row]!;
+    const state = s.table.state(row);
+    if (early[state] !== undefined) ++early[state];
+  }
   const sorted = numbers.subarray(0, count).sort(), every = Math.max(1, Math.ceil(count / MOST_STEPS));
   if (maximize(s)) sorted.reverse();
-  const found: Shares = { stamp, count, x: [], y: [] };
+  const found: Shares = { stamp, count, pruned: early["PRUNED"]!, paused: early["PAUSED"]!, running: early["RUNNING"]!, x: [], y: [] };
   for (let k = 0; k < count; k = k === count - 1 ? count : Math.min(count - 1, k + every)) {
     found.x.push(sorted[k]!);
     found.y.push((k + 1) / count);
@@ -306,24 +312,59 @@ export function shares(s: Subject): Shares {
   return found;
 }
 
+/** Returns how many of the values are of trials that did not go on to their end, in words behind a number of trials; "": none. */
+function earlyWords(c: Shares): string {
+  const counts = ([[c.pruned, "stopped early"], [c.paused, "paused"], [c.running, "running"]] as const).filter(([n]) => n > 0).map(([n, words]) => `${n} ${words}`);
+  return counts.length === 0 ? "" : ` (${counts.join(", ")})`;
+}
+
+/** Returns the end of a sentence about curves of values: which of them is better. Studies that are compared may have other goals. */
+export function betterWords(subjects: Subject[], along: "x" | "y"): string {
+  const ways = (most: boolean) => (along === "x" ? `further to the ${most ? "right" : "left"}` : most ? "higher up" : "further down");
+  const goals = new Set(subjects.map(maximize)), metrics = new Set(subjects.map((s) => s.metric));
+  if (goals.size > 1) return " No curve is better by its place: some of these metrics are minimized, others maximized.";
+  return metrics.size > 1 ? " Their metrics differ, so that no curve is better by its place." : ` A curve ${ways(goals.has(true))} is better.`;
+}
+
+/** Returns a sentence of how many values an axis leaves out, by the name of their curve; "": none. */
+export function cutWords(axis: Axis, curves: { name: string; values: ArrayLike<number> }[], what: string): string {
+  const { min = -Infinity, max = Infinity } = axis, lost: string[] = [];
+  for (const { name, values: all } of curves) {
+    let count = 0;
+    for (let i = 0; i < all.length; ++i) if (Number.isFinite(all[i]) && (all[i]! < min || all[i]! > max)) ++count;
+    if (count > 0) lost.push(`${count} of ${all.length} ${what}${name === "" ? "" : ` of ${name}`}`);
+  }
+  const ends = [...(axis.min === undefined ? [] : [`from ${short(min)}`]), ...(axis.max === undefined ? [] : [`to ${short(max)}`])].join(" ");
+  return lost.length === 0 ? "" : ` The frame shows values ${ends}: ${lost.join(", ")} lie outside.`;
+}
+
+/** Returns an axis for values of studies that are compared: of different goals all of them are within. */
+export function sharedAxis(subjects: Subject[], curves: number[][]): Axis {
+  const most = maximize(subjects[0]!), metrics = [...new Set(subjects.map((s) => s.metric))], all = curves.flat();
+  const label = metrics.length > 3 ? "value" : metrics.join(", ");
+  if (subjects.every((s) => maximize(s) === most)) return metricAxis(label, all, most);
+  const finite = all.filter((v) => Number.isFinite(v));
+  const low = finite.reduce((a, b) => Math.min(a, b), Infinity), high = finite.reduce((a, b) => Math.max(a, b), -Infinity);
+  return low > high ? { label } : widened({ label }, low, high);
+}
+
 /** Shares of trials that are at least as good as each value, of one study, whose name is "", or of several that are compared. */
 export function edf(all: { s: Subject; name: string }[]): Figure {
-  const first = all[0]!.s, most = maximize(first), curves = all.map(({ s }) => shares(s));
-  const axis = metricAxis(first.metric, curves.flatMap((c) => c.x), most), end = most ? axis.min : axis.max;
+  const first = all[0]!.s, curves = all.map(({ s }) => shares(s)), axis = sharedAxis(all.map(({ s }) => s), curves.map((c) => c.x));
   const layers = curves.flatMap((c, i): Layer[] => {
     if (c.count === 0) return [];
     // From no trial at the best value, to all of them at the worse end of the frame.
-    const last = c.x[c.x.length - 1]!, goesOn = end !== undefined && (most ? end < last : end > last);
+    const most = maximize(all[i]!.s), end = most ? axis.min : axis.max, last = c.x[c.x.length - 1]!, goesOn = end !== undefined && (most ? end < last : end > last);
     return [{ mark: "steps", ...(all.length > 1 || all[i]!.name !== "" ? { role: "shaded", series: i } as const : { role: "incumbent" } as const), name: all[i]!.name, x: [c.x[0]!, ...c.x, ...(goesOn ? [end] : [])], y: [0, ...c.y, ...(goesOn ? [1] : [])] }];
   });
   const have = (c: Shares, share: number) => short(c.x[c.y.findIndex((y) => y >= share - 1e-12)]!);
   const cap = (word: string) => (all.length === 1 && all[0]!.name === "" ? word.charAt(0).toUpperCase() + word.slice(1) : word);
   const told = curves.map((c, i) => {
     const name = all[i]!.name === "" ? "" : `${all[i]!.name}: `;
-    return c.count === 0 ? `${name}${cap("no")} trial has a value` : c.count === 1 ? `${name}${cap("the")} only value is ${short(c.x[0]!)}` : `${name}${cap("a")} tenth of ${c.count} trials is at ${have(c, 0.1)} or better, half at ${have(c, 0.5)}`;
+    return c.count === 0 ? `${name}${cap("no")} trial has a value` : c.count === 1 ? `${name}${cap("the")} only value is ${short(c.x[0]!)}${earlyWords(c)}` : `${name}${cap("a")} tenth of ${c.count} trials${earlyWords(c)} is at ${have(c, 0.1)} or better, half at ${have(c, 0.5)}`;
   }).join("; ");
   const panel: Panel = { x: axis, y: { label: "share of trials that are as good", min: 0, max: 1.02 }, layers, ...(layers.length === 0 ? { empty: `no trial has a value of ${first.metric} yet` } : {}) };
-  return figure("edf", "How good the trials are", `${told}. A curve further to the ${most ? "right" : "left"} is better.${all.some(({ s }) => s.table.has("feasible")) ? " Trials beyond a bound are not in it." : ""}`, [panel]);
+  return figure("edf", "How good the trials are", `${told}.${betterWords(all.map(({ s }) => s), "x")}${curves.some((c) => c.pruned + c.paused + c.running > 0) ? " Values of trials that did not go on to their end are from an earlier step." : ""}${cutWords(axis, curves.map((c, i) => ({ name: all[i]!.name, values: c.x })), "points")}${all.some(({ s }) => s.table.has("feasible")) ? " Trials beyond a bound are not in it." : ""}`, [panel]);
 }
 
 /** Trials by two objectives, and those of which no other is as good in both. */
@@ -557,14 +598,22 @@ export function contour(s: Subject, a: Coordinate, b: Coordinate, model: { x: nu
   return figure("contour", `${s.metric} over ${a.axis.label} and ${b.axis.label}`, count + others.length === 0 ? "Nothing is to be seen yet." : `The stronger the colour, the better; the worst quarter is alike. ` + (model ? "Colours are what the model expects when only these two change in the best setting." : `Colours are those of the complete trials${why === "" ? " until the model has answered" : `, ${why}`}.`), [panel]);
 }
 
-const rough = (value: number): string => short(Number(value.toPrecision(3)));
+/** Returns the whole of a number that parameters' ranges have, as 1024 and 0.015625; of another one five digits. */
+const endText = (value: number): string => (String(value).length <= 8 ? String(value) : short(value));
+
+/** Returns an axis of the metric that ends at the best value, and not beyond it; at the worst one, too, if it is shown. */
+function trueAxis(axis: Axis, numbers: number[]): Axis {
+  if (axis.min === undefined || axis.max === undefined || numbers.length === 0) return axis;
+  const low = numbers.reduce((a, b) => Math.min(a, b)), high = numbers.reduce((a, b) => Math.max(a, b));
+  const min = Math.max(axis.min, low), max = Math.min(axis.max, high);
+  return min < max ? { ...axis, min, max } : axis;
+}
 
 export function parallel(s: Subject, axes: Coordinate[]): Figure {
   const { value, kinds } = results(s);
-  const metric = axisOf(s);
   const rows: number[] = [];
   for (let row = 0; row < kinds.length; ++row) if (hasResult(kinds[row])) rows.push(row);
-  const all = rows.length, sign = maximize(s) ? -1 : 1;
+  const metric = trueAxis(axisOf(s), rows.map((row) => value[row]!)), all = rows.length, sign = maximize(s) ? -1 : 1;
   // The best come first, then those that were stopped early, and those beyond a bound last.
   const late = (row: number) => (kinds[row] === BEYOND ? 2 : kinds[row] === PRUNED ? 1 : 0);
   const order = (p: number, q: number) => late(p) - late(q) || sign * (value[p]! - value[q]!) || p - q;
@@ -609,10 +658,12 @@ export function parallel(s: Subject, axes: Coordinate[]): Figure {
     notes: [],
   };
   if (kept.length === 0) panel.empty = "no trial has a value yet";
+  // A parameter's ends are those of its range; so are the metric's, to five digits.
+  const ends = [...axes.map((a) => a.axis), metric].map(({ min, max }, k) => [min, max].map((end) => (end === undefined ? "" : k < axes.length ? endText(end) : short(end))));
   [...axes.map((a) => a.axis), metric].forEach((axis, k) => {
     panel.layers.push({ mark: "segments", role: "reference", name: "", x: [k], y: [0], x2: [k], y2: [1] });
     if (axis.ticks) for (const tick of axis.ticks) panel.notes!.push({ x: k, y: (tick.at - axis.min!) / (axis.max! - axis.min!), text: tick.text, above: true });
-    else if (axis.min !== undefined) panel.notes!.push({ x: k, y: 0, text: rough(axis.min), above: false }, { x: k, y: 1, text: rough(axis.max!), above: true });
+    else if (axis.min !== undefined) panel.notes!.push({ x: k, y: 0, text: ends[k]![0]!, above: false }, { x: k, y: 1, text: ends[k]![1]!, above: true });
   });
   const space = (s.study["spec"].space ?? []).length;
   return figure("parallel", "Settings and values", (kept.length === 0 ? "No trial has a value yet." : kept.length === 1 ? "The line is the only trial with a value." : `A line for each of ${kept.length}${kept.length < all ? ` of ${all}` : ""} trials, the stronger the better.`) + (stopped.x.length > 0 ? " Those of trials that were stopped early have values of an earlier step, and another dash." : "") + (beyond.x.length > 0 ? " Those of trials beyond a bound are dashed." : "") + (skips ? " A line passes by the axes of parameters that its trial does not have." : "") + (axes.length < space ? ` ${axes.length} of ${space} parameters are shown.` : ""), [panel]);

@@ -341,4 +341,32 @@ const curve = (number, steps, values, more = {}) => ({ number: String(number), s
   const [boxes] = figures.timeline(s, [], 1e9 + 90).panels[0].layers;
   assert.deepEqual([[...boxes.trials], [...boxes.x], [...boxes.x2]], [[1, 2, 3], [0, 0, 30], [90, 90, 90]]);
 }
+{
+  // Values of trials that did not go on to their end are in the shares, and the caption counts them.
+  const s = tabled({ "metrics.y": [1, 2, 3, 4] }, ["COMPLETE", "PRUNED", "PRUNED", "PAUSED"]);
+  assert.equal(figures.edf([{ s, name: "" }]).caption, "A tenth of 4 trials (2 stopped early, 1 paused) is at 1 or better, half at 2. A curve further to the left is better. Values of trials that did not go on to their end are from an earlier step.");
+  assert.match(figures.edf([{ s, name: "a" }, { s: tabled({ "metrics.y": [1, 2] }, ["COMPLETE", "COMPLETE"]), name: "b" }]).caption, /^a: a tenth of 4 trials \(2 stopped early, 1 paused\) is .*; b: a tenth of 2 trials is /);
+}
+{
+  // Studies that are compared may have other goals and metrics; what the frame leaves out is said.
+  const of = (goal, name, values) => ({ ...tabled({ [`metrics.${name}`]: values }, values.map(() => "COMPLETE"), { metric: { name, goal } }), metric: name });
+  const low = of("MINIMIZE", "y", [1, 2, 3]), high = of("MAXIMIZE", "y", [5, 6, 700]), other = of("MINIMIZE", "z", [1, 2, 3]);
+  assert.equal(figures.betterWords([low], "y"), " A curve further down is better.");
+  assert.equal(figures.betterWords([high, high], "x"), " A curve further to the right is better.");
+  assert.match(figures.betterWords([low, high], "x"), /^ No curve is better by its place/);
+  assert.match(figures.betterWords([low, other], "y"), /^ Their metrics differ/);
+  const mixed = figures.edf([{ s: low, name: "a" }, { s: high, name: "b" }]), [first, second] = mixed.panels[0].layers;
+  assert.ok(mixed.panels[0].x.min < 1 && mixed.panels[0].x.max > 700, "of different goals all is within the frame");
+  assert.deepEqual([[...first.x].slice(0, 4), [...second.x].slice(0, 4)], [[1, 1, 2, 3], [700, 700, 6, 5]]);
+  assert.ok(first.x.at(-1) > 700 && second.x.at(-1) < 1, "each goes on to the end that is worse for it");
+  assert.equal(figures.sharedAxis([low, other], [[1], [2]]).label, "y, z");
+  assert.equal(figures.cutWords({ label: "", max: 10 }, [{ name: "a", values: [1, 20, NaN] }, { name: "b", values: [3] }], "steps"), " The frame shows values to 10: 1 of 3 steps of a lie outside.");
+  assert.equal(figures.cutWords({ label: "" }, [{ name: "a", values: [1, 1e300] }], "steps"), "");
+}
+{
+  // Axes of parallel coordinates end where ranges and values do, and say so.
+  const s = tabled({ "metrics.y": [0.2, 0.7, 0.5], "params.x": [20, 500, 1000] }, ["COMPLETE", "COMPLETE", "COMPLETE"], { space: [{ name: "x", int: { min: "16", max: "1024", scale: "LOG" } }] });
+  const notes = figures.parallel(s, figures.coordinates(s, 12)).panels[0].notes.map((note) => note.text);
+  assert.deepEqual(notes, ["16", "1024", "0.2", "0.7"]);
+}
 console.log("figures keep to the bounds");

@@ -605,6 +605,13 @@ await test("studies are chosen and compared", async () => {
   assert.equal(await page.locator(".legend").first().locator("li").count(), 2);
   const { trials } = await call("StudyService/GetStudy", { name: name("full") }), ended = Number(trials.complete) + Number(trials.failed);
   await page.locator("tr", { hasText: "full" }).getByRole("cell", { name: String(ended), exact: true }).waitFor(); // Those that failed, too.
+  await call("StudyService/CreateStudy", { studyId: "rises", spec: { space: [{ name: "x", float: { min: 0, max: 1 } }], metrics: [{ name: "loss", goal: "MAXIMIZE" }, { name: "cost", goal: "MINIMIZE" }], algorithm: { random: {} } } });
+  const lease = await ask("rises");
+  await call("WorkerService/Complete", { trial: lease.trial.name, token: lease.token, measurement: { metrics: { loss: 7, cost: 2 } } });
+  await page.goto(`${server.url}/#/compare?studies=${name("rises")},${name("constant")}`);
+  const caption = page.locator("figcaption").first();
+  await caption.getByText("rises: loss, the first of 2 objectives, 7;").waitFor();
+  assert.match(await caption.textContent(), /No curve is better by its place: some of these metrics are minimized, others maximized\./);
   await page.close();
 });
 

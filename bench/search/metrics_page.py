@@ -73,11 +73,17 @@ def cell(worths: Worths, problem: str, searcher: str) -> str:
     return " / ".join(parts)
 
 
+def seeds(worths: Worths, problems: list[str], searcher: str) -> str:
+    """How many seeds the searcher has on those of the problems that it was run on: "2 to 3" where these differ."""
+    counts = [len(worths.get((p, searcher, PROBLEMS[p][2][0]), [])) for p in problems]
+    least, most = min(filter(None, counts)), max(counts)
+    return str(most) if least == most else f"{least} to {most}"
+
+
 def table(worths: Worths, times: dict[tuple[str, str], list[float]], problems: list[str]) -> list[str]:
     """A table with a column a searcher."""
     present = [s for s in OURS + PEERS if any((p, s, PROBLEMS[p][2][0]) in worths for p in problems)]
-    seeds = {s: max(len(worths.get((p, s, PROBLEMS[p][2][0]), [])) for p in problems) for s in present}
-    heads = [NAMES.get(s, s if s in PEERS else f"`{s}`") + f" ({seeds[s]})" for s in present]
+    heads = [NAMES.get(s, s if s in PEERS else f"`{s}`") + f" ({seeds(worths, problems, s)})" for s in present]
     lines = ["| | best known | " + " | ".join(heads) + " |", "|---" * (len(heads) + 2) + "|"]
     for problem in problems:
         title, best, _ = PROBLEMS[problem]

@@ -1,5 +1,5 @@
 // The page of a coordinator.
-import { render, type JSX } from "preact";
+import { Fragment, options, render, type JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Admin } from "./admin";
 import { call, takeToken, type Json } from "./api";
@@ -12,6 +12,7 @@ import { ago, AskToken, Failure, href, setQuery, State, studyHref, useLoaded, us
 import type { Recommended } from "./recommended";
 import { pausedWords, StudyPage } from "./study";
 import { TrialPage } from "./trial";
+import { visible, visibleAll } from "./visible";
 import { waitsOf, workerCommand } from "./words";
 
 const THEMES = ["auto", "light", "dark"];
@@ -109,7 +110,7 @@ function Row({ study: s, project, chosen, choose, front }: { study: Json; projec
       <td><input type="checkbox" aria-label={`compare ${id}`} checked={chosen.includes(name)} disabled={chosen.length >= MOST_COMPARED && !chosen.includes(name)} onChange={(e) => choose(name, e.currentTarget.checked)} /></td>
       <td class="name"><a href={studyHref(name)}><bdi>{title(s)}</bdi></a>{s["spec"].displayName && <span class="faint"> {id}</span>}{project && <span class="faint"> in {name.split("/")[1]}</span>}</td>
       <td><Bar study={s} /> <span class="one">{ended(s)} of {s["spec"].budget?.maxTrials ?? 100}</span>{ENDED.slice(1).map((n) => Number(s["trials"]?.[n] ?? 0) > 0 && <span key={n} class="faint one"> {s["trials"][n]} {n === "pruned" ? "stopped early" : n}</span>)}{paused > 0 && <span class="faint one"> {paused} {pausedWords(s)}</span>}</td>
-      <td class="number">{s["bestValue"] !== undefined ? <><span class="faint">{mainMetric(s)}</span> {short(Number(s["bestValue"]))}</> : front ? <OnFront study={s} /> : ""}</td>
+      <td class="number">{s["bestValue"] !== undefined ? <><span class="faint metric" title={mainMetric(s)}>{mainMetric(s)}</span> {short(Number(s["bestValue"]))}</> : front ? <OnFront study={s} /> : ""}</td>
       <Standing study={s} />
       <td class="one">{ago(s["updateTime"])}</td>
     </tr>
@@ -201,7 +202,7 @@ function Workers(): JSX.Element {
     <>
       <h1>Workers</h1>
       {error && <p class="away" role="status">Connection lost, trying again: {error.message}</p>}
-      <h2>Why nothing runs</h2>
+      <h2>Studies that wait</h2>
       {waiting.length === 0 ? <p>{active.length === 0 ? "No study is active." : turns.length > 0 ? "Nothing is amiss: no study waits for a worker that is not there." : "Each active study has trials under way, or a worker that asks for them, or is asked by its users themselves."}</p> : <ul>{waiting.map(({ s, why }) => <li key={s["name"]}>{link(s)}: {why!.full}</li>)}</ul>}
       {pools.length > 0 && <p>A worker for them: {pools.slice(0, 8).map((text, i) => <span key={text}>{i > 0 && ", "}<code>{text}</code></span>)}, where 7790 is the port of <code>luthierd --listen</code>.</p>}
       {turns.length > 0 && <ul>{turns.slice(0, 100).map(({ s, why }) => <li key={s["name"]}>{link(s)}: {why!.brief}</li>)}</ul>}
@@ -277,5 +278,15 @@ function App(): JSX.Element {
   );
 }
 
+// All texts of the page are visible; values of fields, which are told to the coordinator, stay as they are.
+const former = options.vnode;
+options.vnode = (vnode) => {
+  if (typeof vnode.type === "string" || vnode.type === Fragment) {
+    const props = vnode.props as Record<string, unknown>;
+    if (props["children"] !== undefined) props["children"] = visibleAll(props["children"]);
+    for (const name of ["title", "aria-label"]) if (typeof props[name] === "string") props[name] = visible(props[name]);
+  }
+  former?.(vnode);
+};
 takeToken();
 render(<App />, document.getElementById("app")!);

@@ -32,21 +32,25 @@ function Entry({ entry, tokens }: { entry: Json; tokens: Json[] }): JSX.Element 
   );
 }
 
+/** Whether a call was let through and changed nothing: to open this page is several of them. */
+const isRead = (entry: Json): boolean => entry["outcome"] === "OK" && /\/(Get|List|Watch|Check|Predict|Explain|OpenPage)/.test(String(entry["method"] ?? ""));
+
 export function Audit({ place, tokens }: { place: Place; tokens: Json[] }): JSX.Element {
   const kind = place.query.get("audit") ?? "", before = place.query.get("before") ?? "";
   const { value, error, again } = useLoaded((signal) => call("AdminService/ListAudit", { pageSize: 100, ...(kind ? { kind } : {}), ...(before ? { before } : {}) }, signal), [kind, before], before ? 0 : 5000);
   if (error !== null && value === null) return <Failure error={error} again={again} />;
-  const entries = (value?.["entries"] ?? []) as Json[];
+  const entries = (value?.["entries"] ?? []) as Json[], shown = kind === "" && !place.query.has("reads") ? entries.filter((e) => !isRead(e)) : entries;
   return (
     <Section title="Audit">
       <p class="filters">
         <label>Entries <select value={kind} onChange={(e) => setQuery(place, "audit", e.currentTarget.value)}><option value="">all</option><option value="CHANGES">changes</option><option value="REFUSALS">refusals</option></select></label>
+        {kind === "" && <label><input type="checkbox" checked={place.query.has("reads")} onChange={(e) => setQuery(place, "reads", e.currentTarget.checked ? "1" : "")} /> with what was only read{shown.length < entries.length && ` (${entries.length - shown.length} here)`}</label>}
         {before && <button type="button" onClick={() => setQuery(place, "before", "")}>Newest</button>}
         {entries.length === 100 && <button type="button" onClick={() => setQuery(place, "before", String(entries[99]!["number"]))}>Older</button>}
       </p>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Audit"><table>
+      <div class="scroll" tabIndex={0} role="region" aria-label="Audit"><table class="audit">
         <thead><tr>{["time", "who", "from", "what", "about", "outcome"].map((h) => <th key={h} scope="col">{h}</th>)}</tr></thead>
-        <tbody>{entries.map((e) => <Entry key={e["number"]} entry={e} tokens={tokens} />)}</tbody>
+        <tbody>{shown.map((e) => <Entry key={e["number"]} entry={e} tokens={tokens} />)}</tbody>
       </table></div>
     </Section>
   );

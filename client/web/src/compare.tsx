@@ -71,10 +71,13 @@ function Best({ study, version }: { study: Json; version: number }): JSX.Element
   );
 }
 
-/** Returns the paths of a specification, as texts: "budget.maxTrials" → "100". */
+/** Returns the name of a field as study files have it; keys of labels are users' own words. */
+const wordOf = (key: string, path: string): string => (/(^|\.)labels$/.test(path) ? key : key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`));
+
+/** Returns the paths of a specification, as texts: "budget.max_trials" → "100". */
 function flat(value: unknown, path: string, out: Map<string, string>): Map<string, string> {
   if (Array.isArray(value)) value.forEach((v, i) => flat(v, `${path}[${(v as Json | null)?.["name"] ?? i}]`, out));
-  else if (value !== null && typeof value === "object") for (const [k, v] of Object.entries(value)) flat(v, path ? `${path}.${k}` : k, out);
+  else if (value !== null && typeof value === "object") for (const [k, v] of Object.entries(value)) flat(v, path ? `${path}.${wordOf(k, path)}` : wordOf(k, path), out);
   else out.set(path, String(value));
   return out;
 }

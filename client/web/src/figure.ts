@@ -1,6 +1,7 @@
 // Draws figures: pictures as data, as client/plot/figure.h describes them. uPlot draws axes and follows the pointer;
 // marks are drawn here, on its canvas.
 import uPlot from "uplot";
+import { visible } from "./visible";
 
 export type Mark = "points" | "line" | "steps" | "band" | "segments" | "boxes" | "whiskers";
 export type Role =
@@ -361,10 +362,12 @@ export class PanelView {
 
   private complete(panel: Panel): Panel {
     const all = (pick: (layer: Layer) => (Numbers | undefined)[]) => panel.layers.flatMap(pick);
+    const texts = (axis: Axis): Axis => ({ ...axis, label: visible(axis.label), ...(axis.ticks ? { ticks: axis.ticks.map((t) => ({ ...t, text: visible(t.text) })) } : {}) });
     return easedPanel({
       ...panel,
-      x: withEnds(panel.x, all((l) => [l.x, l.x2])),
-      y: withEnds(panel.y, all((l) => [l.y, l.y2])),
+      ...(panel.notes ? { notes: panel.notes.map((n) => ({ ...n, text: visible(n.text) })) } : {}),
+      x: withEnds(texts(panel.x), all((l) => [l.x, l.x2])),
+      y: withEnds(texts(panel.y), all((l) => [l.y, l.y2])),
       ...(panel.colour ? { colour: withEnds(panel.colour, all((l) => [l.colour])) } : {}),
     });
   }
@@ -681,7 +684,7 @@ export class PanelView {
     const { layer, index, trial } = found;
     const of = (axis: Axis, value: number) => `${axis.label || "at"} ${this.words(axis, value)}`;
     const text = [...new Set([`trial ${trial}`, of(this.panel.x, number(layer.x, index)), ...(layer.role === "failed" || layer.role === "outside" ? [] : [of(this.panel.y, number(layer.y, index))]), ...(layer.name ? [layer.name] : [])])];
-    this.tip.textContent = text.join(" · ");
+    this.tip.textContent = visible(text.join(" · "));
     const x = u.valToPos(number(layer.x, index), "x") + u.over.offsetLeft;
     const y = u.valToPos(number(layer.y, index), "y") + u.over.offsetTop;
     this.tip.style.left = `${Math.min(x + 10, this.element.clientWidth - this.tip.offsetWidth - 4)}px`;
@@ -746,7 +749,7 @@ export function short(value: number): string {
 export interface LegendSign { name: string; role: Role; mark: Mark; shade?: number; series?: number }
 export function legendOf(panel: Panel): LegendSign[] {
   const seen = new Set<string>();
-  return panel.layers.filter((l) => l.name !== "" && !seen.has(l.name) && seen.add(l.name)).map((l) => ({ name: l.name, role: l.role, mark: l.mark, ...(l.shade === undefined ? {} : { shade: l.shade }), ...(l.series === undefined ? {} : { series: l.series }) }));
+  return panel.layers.filter((l) => l.name !== "" && !seen.has(l.name) && seen.add(l.name)).map((l) => ({ name: visible(l.name), role: l.role, mark: l.mark, ...(l.shade === undefined ? {} : { shade: l.shade }), ...(l.series === undefined ? {} : { series: l.series }) }));
 }
 
 /** Draws what a legend shows beside a name. */

@@ -770,16 +770,17 @@ export function curves(s: Subject, given: Json[]): Figure {
     lines.unshift({ mark: "segments", role: "reference", name: "rung: where trials are compared", x: rungs, x2: rungs, y: rungs.map(() => axis.min!), y2: rungs.map(() => axis.max!) });
   }
   if (ends.x.length > 0) lines.push(ends.layer);
-  if (median.x.length > 1) lines.push({ mark: "line", role: "other", name: "median", ...median });
+  const end = median.x[median.x.length - 1]!, lengths = drawn.map((line) => line.x[line.x.length - 1]!);
+  const lasts = median.x.length > 1 && lengths.some((x) => x !== end);
+  if (median.x.length > 1) lines.push({ mark: "line", role: "other", name: lasts ? "median of the curves that go on" : "median", ...median });
   if (first !== null) lines.push(first);
   // Rungs are powers, so that their distances are equal on a logarithmic axis; a curve may begin at step 0, though.
   const log = rungs.length > 2 && drawn.every((line) => line.x[0]! > 0), steps = s.study["spec"].resource?.unit || "step";
   const panel: Panel = { x: { label: steps, whole: !log, log }, y: axis, layers: lines };
   if (log && axis.max !== undefined) panel.notes = rungs.map((rung) => ({ x: rung, y: axis.max!, text: short(rung), above: false }));
   if (count === 0) panel.empty = "no trial has reported a learning curve";
-  const lasts = median.x.length > 1 && drawn.some((line) => line.x[line.x.length - 1]! > median.x[median.x.length - 1]!);
   return figure("curves", "Learning curves", `${count} ${count === 1 ? "curve" : "curves"}${count < results(s).all ? " of the best trials and of some others" : ""}, the stronger the better.` +
-    (lasts ? ` The median ends where fewer than half of the trials that began are left, or fewer than three.` : ""), [panel]);
+    (lengths.some((x) => x > end) ? ` The median ends where fewer than half of the trials that began are left, or fewer than three.` : ""), [panel]);
 }
 
 /** When trials ran, in a row for each worker. `now`: the time in seconds since 1970, up to which trials run that have not ended. */
@@ -797,7 +798,7 @@ export function timeline(s: Subject, several: Json[] = [], now = Date.now() / 10
   const names = new Map<string, Made & { x2: number[]; y2: number[]; open: Map<string, number> }>();
   const rows = new Map<string, number>();
   let unknown = 0;
-  const states: Record<string, [Layer["role"], string]> = { COMPLETE: ["trial", "complete"], PRUNED: ["pruned", "stopped early"], FAILED: ["failed", "failed"], RUNNING: ["open", "runs"], PAUSED: ["other", "ran until a pause"], CANCELLED: ["failed", "cancelled"] };
+  const states: Record<string, [Layer["role"], string]> = { COMPLETE: ["trial", "complete"], PRUNED: ["pruned", "stopped early"], FAILED: ["failed", "failed"], RUNNING: ["open", "runs"], PAUSED: ["other", "ran until a pause"], CANCELLED: ["recommended", "cancelled"] };
   const add = (state: [Layer["role"], string], worker: string, from: number, to: number, trial: number) => {
     if (!rows.has(worker)) rows.set(worker, Math.min(rows.size, 40));
     let layer = names.get(state[1]);
@@ -830,7 +831,7 @@ export function timeline(s: Subject, several: Json[] = [], now = Date.now() / 10
       own.forEach((attempt, i) => {
         const from = seconds1970(attempt["startTime"]), to = attempt["endTime"] === undefined ? last : seconds1970(attempt["endTime"]);
         const outcome = String(attempt["outcome"]), paused = outcome === "PAUSED" && (i < own.length - 1 || s.table.state(row) === "PAUSED");
-        add(paused ? states["PAUSED"]! : i < own.length - 1 ? ["failed", "given up"] : state, String(attempt["worker"] || "nobody"), from, to, row + 1);
+        add(paused ? states["PAUSED"]! : i < own.length - 1 ? ["gradient", "given up"] : state, String(attempt["worker"] || "nobody"), from, to, row + 1);
       });
       continue;
     }

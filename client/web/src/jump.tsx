@@ -44,7 +44,7 @@ export function Sections({ place, whole, last, children }: { place: Place; whole
     <div ref={box}>
       {(titles.length > 1 || !whole) && (
         <nav class="scroll jump" aria-label="Sections"><ul>
-          {titles.map((title) => <li key={title}><a href={withQuery(place, "section", sectionId(title))} onClick={() => { if (wanted === sectionId(title)) go(wanted); }}>{title}</a></li>)}
+          {titles.map((title) => <li key={title}><a href={withQuery(place, "section", sectionId(title))} aria-current={wanted === sectionId(title) ? "location" : undefined} onClick={() => { if (wanted === sectionId(title)) go(wanted); }}>{title}</a></li>)}
           <li>{last}</li>
         </ul></nav>
       )}

@@ -3,6 +3,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { CallError, setToken } from "./api";
 import { drawScale, drawSign, legendOf, PanelView, rowsOf, scaleOf, short, type Figure, type Panel } from "./figure";
+import { visible } from "./visible";
 
 /** Where the page is: its parts of the path and its parameters. All of it is in the address, so that it can be shared. */
 export interface Place { parts: string[]; query: URLSearchParams }
@@ -47,7 +48,7 @@ export const studyHref = (name: string, ...more: (string | number)[]): string =>
 };
 
 export function useTitle(title: string): void {
-  useEffect(() => { document.title = `${title} – Luthier`; }, [title]);
+  useEffect(() => { document.title = `${visible(title)} – Luthier`; }, [title]);
 }
 
 /** Asks for a token, which is kept for this tab alone. */
@@ -258,7 +259,7 @@ export function Section({ title, children }: { title: string; children: Componen
 }
 
 export function time(text: string | undefined): string {
-  return text ? new Date(text).toLocaleString() : "";
+  return text ? new Date(text).toLocaleString(undefined, { dateStyle: "short", timeStyle: "long" }) : "";
 }
 
 export function ago(text: string | undefined): string {

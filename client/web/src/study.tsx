@@ -612,7 +612,7 @@ function Trials({ name, study, table, version, place, recommended }: OfStudy): J
   const metric = mainMetric(study);
   table.lookBack(0);
   const columns = ["number", "state", `metrics.${metric}`, ...table.names().filter((n) => n.startsWith("metrics.") && n !== `metrics.${metric}`), ...(table.has("feasible") ? ["feasible"] : []), ...(table.has("reason") ? ["reason"] : []),
-                   ...table.names().filter((n) => n.startsWith("params.")).slice(0, MOST_SHOWN), "seconds", "attempts", "worker", "designer", "origin"];
+                   ...table.names().filter((n) => n.startsWith("params.")).slice(0, MOST_SHOWN), ...(table.has("step") ? ["step"] : []), "seconds", "attempts", "worker", "designer", "origin"];
   const rows = useMemo(() => {
     const out: number[] = [];
     for (let row = 0; row < table.rows; ++row) {

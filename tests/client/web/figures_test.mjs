@@ -369,4 +369,12 @@ const curve = (number, steps, values, more = {}) => ({ number: String(number), s
   const notes = figures.parallel(s, figures.coordinates(s, 12)).panels[0].notes.map((note) => note.text);
   assert.deepEqual(notes, ["16", "1024", "0.2", "0.7"]);
 }
+{
+  // Controls of writing directions are shown and not obeyed, in texts of figures, too; other characters stay.
+  const { visible, visibleAll } = await bundled("visible.ts"), { legendOf } = await bundled("figure.ts");
+  assert.equal(visible("a\u202eb\u2066\u061c"), "a\\u202eb\\u2066\\u061c");
+  for (const text of ["", "plain", "שלום 🎻", "a\u200db"]) assert.equal(visible(text), text);
+  assert.deepEqual(visibleAll(["\u202e", 1, null, ["x\u200f"]]), ["\\u202e", 1, null, ["x\\u200f"]]);
+  assert.equal(legendOf({ layers: [{ name: "\u202eevil", role: "trial", mark: "points" }] })[0].name, "\\u202eevil");
+}
 console.log("figures keep to the bounds");

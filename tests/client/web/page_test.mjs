@@ -279,6 +279,35 @@ await test("where all trials failed the head says why, and that no figures will 
   await page.close();
 });
 
+await test("hostile and long names stay in the frame, and the list of sections has its current entry", async () => {
+  const page = await open("/studies/default/full?section=importance");
+  await page.locator("nav [aria-current=location]", { hasText: "Importance" }).waitFor();
+  assert.match(await page.locator("h1").textContent(), /\\u202e full/, "controls of writing directions are shown");
+  assert.match(await page.title(), /\\u202e full/);
+  assert.equal(await page.evaluate(() => document.body.textContent.includes("\u202e")), false);
+  const room = await page.locator("nav.jump").evaluate((nav) => { // As with two objectives and a model.
+    const list = nav.firstElementChild;
+    for (const title of ["Front", "Expected and came"]) list.append(Object.assign(document.createElement("li"), { textContent: title }));
+    return nav.clientWidth - nav.scrollWidth;
+  });
+  assert.ok(room >= 0, `${room} pixels are left`);
+  await page.setViewportSize({ width: 390, height: 900 });
+  for (const path of ["/studies/default/long/trials/1", "/studies", "/admin"]) {
+    await page.goto(`${server.url}/#${path}`);
+    await page.locator("main table").first().waitFor();
+    assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 390, path);
+  }
+  await page.locator(".audit td").first().waitFor();
+  const [what, outcome, who] = await page.locator(".audit tr").nth(1).evaluate((tr) => [3, 5, 1].map((k) => tr.cells[k].getBoundingClientRect().toJSON()));
+  assert.ok(what.right <= 390 && outcome.right <= 390 && who.top >= outcome.bottom - 1, "what was done and its outcome are in sight, before who did it");
+  await page.setViewportSize({ width: 1280, height: 900 });
+  assert.ok((await page.locator("[aria-label=Audit]").evaluate((box) => box.clientWidth - box.scrollWidth)) >= 0);
+  assert.equal(await page.locator(".audit", { hasText: "Listed projects" }).count(), 0);
+  await page.getByLabel("with what was only read").check();
+  await page.locator(".audit", { hasText: "Listed projects" }).waitFor();
+  await page.close();
+});
+
 await test("the shares of trials that are as good are those of luthier plot edf, for one study and for several", async () => {
   const file = join(scratch, "edf.json");
   const drawn = (...more) => {

@@ -819,7 +819,9 @@ export function rowsOf(panel: Panel, most: number): string[][] {
       const middle = layer.mark === "boxes" ? (number(layer.y, i) + number(layer.y2, i)) / 2 : number(layer.y, i);
       const x = layer.mark === "boxes" && number(layer.x, i) === 0 ? number(layer.x2, i) : number(layer.x, i);
       if (!Number.isFinite(x) && !Number.isFinite(middle)) continue;
-      rows.push([layer.name, words(panel.x, x), words(panel.y, middle), layer.trials ? String(layer.trials[i]) : ""]);
+      // Boxes that share the row of a name are above or below its middle.
+      const row = layer.mark === "boxes" ? panel.y.ticks?.find((t) => t.at === Math.round(middle))?.text : undefined;
+      rows.push([layer.name, words(panel.x, x), row ?? words(panel.y, middle), layer.trials ? String(layer.trials[i]) : ""]);
     }
   }
   return rows;

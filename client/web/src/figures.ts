@@ -783,6 +783,36 @@ export function curves(s: Subject, given: Json[]): Figure {
     (lengths.some((x) => x > end) ? ` The median ends where fewer than half of the trials that began are left, or fewer than three.` : ""), [panel]);
 }
 
+const MOST_LANES = 8, MOST_STACKED = 20000; // Boxes of one row beside each other, and boxes that are looked at.
+
+/** Puts boxes of a row that overlap below each other, so that none hides another one. `layers`: boxes whose middle, in y, is their row. `close`: what may
+ * overlap, about a pixel. */
+function stack(layers: { x: number[]; x2: number[]; y: number[]; y2: number[] }[], close: number): void {
+  if (layers.reduce((sum, l) => sum + l.x.length, 0) > MOST_STACKED) return;
+  const rows = new Map<number, { of: (typeof layers)[number]; i: number }[]>();
+  for (const of of layers) {
+    of.x.forEach((_, i) => {
+      const row = Math.round((of.y[i]! + of.y2[i]!) / 2);
+      if (!rows.has(row)) rows.set(row, []);
+      rows.get(row)!.push({ of, i });
+    });
+  }
+  for (const [row, boxes] of rows) {
+    boxes.sort((a, b) => a.of.x[a.i]! - b.of.x[b.i]!);
+    const ends: number[] = [], lanes = boxes.map(({ of, i }) => {
+      let lane = ends.findIndex((end) => end <= of.x[i]! + close);
+      if (lane < 0) lane = ends.length < MOST_LANES ? ends.length : ends.indexOf(Math.min(...ends));
+      ends[lane] = Math.max(ends[lane] ?? -Infinity, of.x2[i]!);
+      return lane;
+    });
+    if (ends.length < 2) continue;
+    boxes.forEach(({ of, i }, k) => {
+      of.y[i] = row - 0.38 + (0.76 * lanes[k]!) / ends.length;
+      of.y2[i] = row - 0.38 + (0.76 * (lanes[k]! + 0.9)) / ends.length;
+    });
+  }
+}
+
 /** When trials ran, in a row for each worker. `now`: the time in seconds since 1970, up to which trials run that have not ended. */
 export function timeline(s: Subject, several: Json[] = [], now = Date.now() / 1000): Figure {
   const start = s.table.number("start_time"), end = s.table.number("end_time"), took = s.table.number("seconds"), attempts = s.table.number("attempts");
@@ -840,6 +870,7 @@ export function timeline(s: Subject, several: Json[] = [], now = Date.now() / 10
     const to = s.table.state(row) === "RUNNING" ? last : attempts[row] === 1 && Number.isFinite(took[row]) ? start[row]! + took[row]! : Number.isFinite(end[row]) ? end[row]! : last;
     add(state, s.table.word("worker", row) || "nobody", start[row]!, to, row + 1);
   }
+  stack([...names.values()], span / seconds / 1500);
   const panel: Panel = {
     x: { label: `${unit} since the first trial began` },
     y: { label: "", min: -0.7, max: Math.max(1, Math.min(rows.size, 41)) - 0.3, ticks: [...[...rows].slice(0, 40).map(([name, at]) => ({ at, text: name })), ...(rows.size > 40 ? [{ at: 40, text: `${rows.size - 40} others` }] : [])] },

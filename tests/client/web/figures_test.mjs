@@ -16,7 +16,7 @@ async function bundled(file) {
   const { outputFiles } = await build({ entryPoints: [path.join(source, "client/web/src", file)], bundle: true, write: false, format: "esm", plugins: [nothing] });
   return import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`);
 }
-const figures = await bundled("figures.ts"), insights = await bundled("insight_figures.ts"), { distinct, eased, linearTicks, logTicks, place, scaleOf } = await bundled("figure.ts");
+const figures = await bundled("figures.ts"), insights = await bundled("insight_figures.ts"), { distinct, eased, linearTicks, logTicks, place, rowsOf, scaleOf } = await bundled("figure.ts");
 
 /** A study of one parameter that minimizes y, with a bound on another metric. */
 function subject(values, feasible) {
@@ -340,6 +340,10 @@ const curve = (number, steps, values, more = {}) => ({ number: String(number), s
   const s = tabled({ start_time: [1e9, 1e9, 1e9 + 30], seconds: [NaN, 0, NaN], attempts: [1, 1, 1], worker: ["w", "w", "v"] }, ["RUNNING", "RUNNING", "RUNNING"]);
   const [boxes] = figures.timeline(s, [], 1e9 + 90).panels[0].layers;
   assert.deepEqual([[...boxes.trials], [...boxes.x], [...boxes.x2]], [[1, 2, 3], [0, 0, 30], [90, 90, 90]]);
+  // What one worker runs at a time is in its row, and nothing hides anything.
+  assert.ok(boxes.y2[0] < boxes.y[1] && boxes.y[0] >= -0.4 && boxes.y2[1] <= 0.4, `${boxes.y} to ${boxes.y2}`);
+  assert.deepEqual(rowsOf(figures.timeline(s, [], 1e9 + 90).panels[0], 9).slice(1).map((row) => row[2]), ["w", "w", "v"]);
+  assert.deepEqual([boxes.y[2], boxes.y2[2]], [1 - 0.38, 1 + 0.38], "a row of one box is full");
 }
 {
   // Values of trials that did not go on to their end are in the shares, and the caption counts them.

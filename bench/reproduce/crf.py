@@ -47,7 +47,7 @@ JOBS = every_job()
 
 
 def alone(job):
-    """Whether all seeds have the same rows."""
+    """Returns whether all seeds have the same rows."""
     return job.endswith(".lbfgs")
 
 
@@ -99,7 +99,7 @@ class Data:
 
 
 def quotient(a, b):
-    """What is never reached is worse than all that is, and two that are never reached are alike."""
+    """Returns a / b, of costs: one that is never reached is infinite, and two that are alike have the quotient 1."""
     if a == b:
         return 1.0
     return math.inf if a == math.inf else 0.0 if b == math.inf else a / b if b else math.inf

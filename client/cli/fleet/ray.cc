@@ -80,7 +80,7 @@ class Host:
 
 
 class Places:
-    """What Ray keeps free for each worker, on nodes with room; of a node that is lost it moves them to others."""
+    """Keeps a place for each worker on nodes with room; Ray moves those of a node that is lost to others."""
 
     def __init__(self, workers):
         self.need = {name: FLEET[key] for name, key in (("CPU", "cpus"), ("GPU", "gpus")) if FLEET[key]}

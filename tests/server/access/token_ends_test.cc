@@ -77,7 +77,7 @@ TEST_F(TokenEndsTest, AreLoggedOnceADay) {
   EXPECT_EQ(Warned(), "");
   clock_.Advance(absl::Seconds(1));
   EXPECT_THAT(Warned(), HasSubstr("days=12"));
-  // What warns of it ends the warnings.
+  // A token that was rotated is warned of no more.
   ASSERT_TRUE(registry_->RotateToken(id, absl::ZeroDuration(), 30 * kOneDay).ok());
   clock_.Advance(kOneDay);
   EXPECT_EQ(Warned(), "");
